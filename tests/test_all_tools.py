@@ -134,7 +134,7 @@ def test_all_tools_obey_token_scope(matrix: Matrix) -> None:
     check_all(matrix, problems)
 
 
-def test_read_only_tools_change_no_file(matrix: Matrix) -> None:
+def test_read_only_tools_do_not_change_files(matrix: Matrix) -> None:
     """A tool declared read-only changes nothing except recall counts."""
 
     def problems(tool: Tool, row: Row) -> Iterator[object]:
@@ -207,7 +207,7 @@ def test_all_tools_mask_secrets(matrix: Matrix) -> None:
     assert sum(count > 0 for count in masks) >= 30
 
 
-def test_all_tools_mention_no_commands_to_agents(matrix: Matrix) -> None:
+def test_all_tools_do_not_mention_commands_to_agents(matrix: Matrix) -> None:
     """Errors, hints, notes and messages to a client mention tools and arguments, not commands."""
 
     def problems(tool: Tool, row: Row) -> Iterator[object]:

@@ -269,7 +269,7 @@ def test_deleted_index_is_not_recreated_by_embedding(
     assert "warnings" not in succeeded(run("recall", "green", "--json")).json
 
 
-def test_embedding_worker_creates_no_index(folder: Path, run: Run, tmp_path: Path) -> None:
+def test_embedding_worker_does_not_create_index(folder: Path, run: Run, tmp_path: Path) -> None:
     """A process that starts after the index was deleted exits immediately without output."""
     write(folder, "a.md", "# A\n\nA green river.\n")
     succeeded(run("recall", "green"))

@@ -553,7 +553,7 @@ def test_unusual_file_names_are_looked_up_in_git(folder: Path, project: Path) ->
         assert [entry.get("since") for entry in cited(vault)] == [since]
 
 
-def test_remote_callers_see_no_repository_data(folder: Path, project: Path) -> None:
+def test_remote_callers_cannot_see_repository_data(folder: Path, project: Path) -> None:
     """For a caller over the network, no code is cited or compared, and written ``cites`` stay."""
     write(project, "deploy/prod.py", "PORT = 8081\n")
     with open_vault(folder) as vault:

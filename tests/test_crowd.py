@@ -144,7 +144,7 @@ def _played(root: Path) -> list[list[dict[str, Any]]]:
 
 
 @pytest.mark.promise("R30")
-def test_many_concurrent_writers_lose_no_acknowledged_change(filled: Path, tmp_path: Path) -> None:
+def test_concurrent_writers_keep_all_acknowledged_changes(filled: Path, tmp_path: Path) -> None:
     """No acknowledged change is lost unless the editor replaced it; no call exceeds 5 seconds."""
     root = tmp_path / "vault"
     shutil.copytree(filled, root)

@@ -202,7 +202,7 @@ def test_notes_are_dated_by_their_commits(repository: Repository) -> None:
     assert dates(repository.root)["old.md"] == (OLD, NEW)
 
 
-def test_touch_changes_no_date(repository: Repository) -> None:
+def test_touch_does_not_change_dates(repository: Repository) -> None:
     """Touching files affects neither listings nor which note is newer."""
     allow(repository.root)
     before = dates(repository.root), newer(repository.root)
@@ -397,7 +397,7 @@ def test_rewritten_history_is_read_again(repository: Repository) -> None:
     assert dates(repository.root)["new.md"][1] == "2025-03-03T00:00:00.000Z"
 
 
-def test_shallow_clone_invents_no_dates(repository: Repository) -> None:
+def test_shallow_clone_does_not_date_older_notes(repository: Repository) -> None:
     """A commit without its parents does not date its files; only later commits do."""
     url = repository.root.as_uri()
     git(repository.root.parent, "clone", "--quiet", "--depth=1", url, "clone")

@@ -177,7 +177,7 @@ def test_deep_vectors_in_old_format_are_rebuilt(run: Run, folder: Path, deep_now
         assert (card.parent / "rows-0.i8").stat().st_size == 388
 
 
-def test_deep_query_loads_no_model_library(run: Run, folder: Path, deep_now: None) -> None:
+def test_deep_query_does_not_load_model_libraries(run: Run, folder: Path, deep_now: None) -> None:
     """With existing deep vectors, recall loads neither ONNX Runtime nor a tokenizer library."""
     write(folder, "a.md", "# A\n\nThe kitten sleeps.\n")
     assert run("recall", "cat").code == 0

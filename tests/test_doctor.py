@@ -333,7 +333,7 @@ def test_doctor_escapes_control_characters_in_file_names(run: Run, folder: Path)
     assert len(out) < 2_000
 
 
-def test_doctor_over_mcp_shows_no_outside_path(vault: Vault, folder: Path) -> None:
+def test_doctor_over_mcp_hides_outside_paths(vault: Vault, folder: Path) -> None:
     """Over MCP, findings are not a failure and do not show paths outside the vault."""
     from memvault import sanitize
     from memvault.call import Caller

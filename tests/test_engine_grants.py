@@ -117,7 +117,7 @@ def test_token_is_sent_only_to_granted_address(
 
 
 @pytest.mark.promise("S18")
-def test_engine_granted_without_token_receives_no_later_token(
+def test_engine_granted_without_token_does_not_receive_later_token(
     folder: Path, listener: Listener, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Recall does not send a token that is set after the push to that push's address."""
@@ -144,7 +144,9 @@ def test_push_sends_token_only_to_typed_address(
     assert listener.received == []
 
 
-def test_failed_push_grants_engine_no_access(folder: Path, listener: Listener, run: Run) -> None:
+def test_failed_push_does_not_grant_engine_access(
+    folder: Path, listener: Listener, run: Run
+) -> None:
     """Recall, status and doctor do not contact an engine that has never answered a push."""
     write(folder, "tea.md", "# Tea\n\nGreen.\n")
     write(folder, "memvault.toml", SETTINGS.format(listener.uri) + "patience = 1\n")

@@ -143,7 +143,7 @@ def test_exclusions_skip_ignore_files_above_vault(tmp_path: Path) -> None:
         assert listed(vault) == {"a.md"}
 
 
-def test_excluded_folder_accepts_no_new_memory(folder: Path, run: Run) -> None:
+def test_excluded_folder_refuses_new_memory(folder: Path, run: Run) -> None:
     """A memory in an excluded folder is refused, with how to include the folder."""
     write(folder, ".gitignore", "fact/\n")
     message = refused(run("remember", "Tides", "High at noon.", "--type", "fact"), 1)

@@ -235,7 +235,7 @@ def test_git_worktree_outside_vault_is_refused(folder: Path, vault: Vault, tmp_p
 
 
 @pytest.mark.promise("S27")
-def test_missing_git_object_starts_no_lazy_fetch(folder: Path, ran: Path, vault: Vault) -> None:
+def test_missing_git_object_is_not_fetched(folder: Path, ran: Path, vault: Vault) -> None:
     """After approval, a missing git object is an error and does not open a connection."""
     lazy(folder, ran)
     assert vault.call("git_init", confirm=True)["success"]

@@ -149,7 +149,7 @@ def test_sync_does_not_write_through_local_symlink(both: tuple[Clone, ...], tmp_
 
 
 @pytest.mark.promise("S32")
-def test_sync_rollback_deletes_no_symlinked_or_local_file(
+def test_sync_rollback_keeps_symlinked_and_local_files(
     both: tuple[Clone, ...], tmp_path: Path
 ) -> None:
     """Rolling back a sync to any commit does not delete symlinked or machine-local files."""

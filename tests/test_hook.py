@@ -400,7 +400,9 @@ def test_hook_session_works_without_git(
 
 
 @pytest.mark.promise("S21")
-def test_hook_session_runs_no_repository_program(shop: Path, run: Run, tmp_path: Path) -> None:
+def test_hook_session_does_not_run_repository_programs(
+    shop: Path, run: Run, tmp_path: Path
+) -> None:
     """No program from a project's git settings or hooks is run, and nothing is changed."""
     ran = tmp_path / "ran"
     evil = str(write(tmp_path, "evil.sh", f"#!/bin/sh\ntouch '{ran}'\n"))

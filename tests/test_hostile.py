@@ -85,8 +85,8 @@ def test_symlinks_are_neither_read_nor_written_through(vault: Vault, folder: Pat
         ".hidden/x.md ignored/x.md old/x.txt"
     ).split(),
 )
-def test_unlisted_path_selects_no_memory(folder: Path, run: Run, path: str) -> None:
-    """A path that recall does not list selects no memory to show, change or forget."""
+def test_unlisted_path_is_not_a_memory(folder: Path, run: Run, path: str) -> None:
+    """A path that recall does not list cannot select a memory to show, change or forget."""
     (folder / "memvault.toml").write_text('version = 1\nignore = ["ignored"]\n', "utf-8")
     for real in ("old/x.md", "agents/x.md", ".hidden/x.md", "ignored/x.md", "old/x.txt"):
         write(folder, real, "wombat\n")

@@ -370,10 +370,10 @@ def test_other_files_are_reported(run: Run, folder: Path, tmp_path: Path) -> Non
     assert sorted(again["otherFiles"]) == sorted([*NOTES, "plan.png"])
 
 
-def test_import_suggests_no_command_if_unread_files_are_not_markdown(
+def test_import_suggests_command_only_for_unread_markdown(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
-    """If no unread file is markdown, the line about unread files suggests no command."""
+    """If no unread file is markdown, the line about unread files does not suggest a command."""
     made = mcp_source.make(tmp_path / "graph").parent
     write(made, "plan.png", b"\x89PNG")
     shown = succeeded(run("import", str(made))).out

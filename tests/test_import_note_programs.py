@@ -170,7 +170,7 @@ def test_bear_notes_keep_tags_links_and_code(run: Run, folder: Path, tmp_path: P
     assert got.omitted == {"note in the trash": 1, 'note property "colour"': 1}
 
 
-def test_bear_later_backup_adds_no_duplicates(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_bear_later_backup_does_not_add_duplicates(run: Run, folder: Path, tmp_path: Path) -> None:
     """A later backup with another name updates the same notes."""
     made = bundle_source.make(tmp_path)
     assert import_all(run, made).json["new"] == 3

@@ -153,7 +153,7 @@ def test_library_imports_no_more_than_the_command_line(indexed: Path) -> None:
     assert among(found, NEVER, PERSON, VECTORS, WORDS, FILES, LINE) == []
 
 
-def test_importing_memvault_imports_no_submodules() -> None:
+def test_importing_memvault_does_not_import_submodules() -> None:
     """Importing memvault is cheap; opening a vault loads the rest."""
     code = "import sys, memvault; print(*[name for name in sys.modules if 'memvault' in name])"
     line = [sys.executable, "-c", code]

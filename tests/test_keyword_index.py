@@ -279,7 +279,7 @@ def test_keyword_index_damage_raises_index_corrupted(suffix: str, damage: Any) -
 
 
 @pytest.mark.parametrize("opened", [True, False])
-def test_keyword_index_reader_is_not_disturbed_by_writer(tmp_path: Path, opened: bool) -> None:
+def test_keyword_index_reader_is_not_affected_by_writer(tmp_path: Path, opened: bool) -> None:
     """A writer, even a killed one, does not affect a reader of the index."""
     index = filled(tmp_path / "keyword")
     expected = found_in(index, "common", "own7")

@@ -156,7 +156,7 @@ def test_index_helpers_exit_with_their_parent(
 
 @soak_only
 @several
-def test_index_helper_kill_loses_no_work(
+def test_index_survives_killed_helper(
     large: Path, expected: str, tmp_path: Path, indexing: subprocess.Popen[bytes]
 ) -> None:
     """The work of a killed helper is done by the process that started it."""

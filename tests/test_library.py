@@ -157,7 +157,7 @@ def test_library_wait_ends_on_event_from_another_task(folder: Path) -> None:
     assert asyncio.run(asyncio.wait_for(talk(), 60)) == " ".join(sorted(map(str, range(MANY))))
 
 
-def test_library_canceled_wait_loses_no_event(folder: Path) -> None:
+def test_library_canceled_wait_keeps_event(folder: Path) -> None:
     """A canceled task leaves no thread behind and leaves events for the next wait."""
 
     async def talk() -> list[str]:

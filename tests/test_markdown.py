@@ -276,7 +276,7 @@ def test_markdown_edits_leave_code_unchanged(folder: Path, run: Run) -> None:
     assert file.read_text() == text.replace("- [ ] do", "- [x] do")
 
 
-def test_import_converts_no_code(folder: Path, run: Run, tmp_path: Path) -> None:
+def test_import_does_not_convert_code(folder: Path, run: Run, tmp_path: Path) -> None:
     """An import converts other programs' links only in text, not in code."""
     code = "\n    [[x|a]] ![[a#h:#i]]\n\n`[[x|a]]`\n"
     note = "---\nid: k\ntitle: N\ndesc: ''\nupdated: 1641169653000\ncreated: 1641169653000\n---\n"

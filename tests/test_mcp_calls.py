@@ -126,7 +126,7 @@ def test_mcp_wait_through_call_tool_can_be_canceled(folder: Path, name: str) -> 
 
 
 @in_session()
-async def test_canceled_wait_consumes_no_event(client: Client, folder: Path) -> None:
+async def test_canceled_wait_does_not_consume_event(client: Client, folder: Path) -> None:
     """After a client cancels a wait, the event it waited for is available to the next caller."""
     waiting = asyncio.create_task(structured(client, "wait_for", **HOOK))
     await structured(client, "memory_list")  # this call was sent later, so the wait has begun

@@ -173,7 +173,7 @@ def test_mixed_vaults_order_does_not_matter(mixed: dict[str, Path]) -> None:
 
 @sampled(2)
 @pytest.mark.parametrize("name", BOTH)
-def test_mixed_vaults_lose_no_memory(english: Vault, name: str) -> None:
+def test_mixed_vaults_recall_every_memory(english: Vault, name: str) -> None:
     """Every memory of both vaults is among the top three for its own title."""
     for entry in some_of(_documents(SETS[name])):
         found = recalled(english, entry["title"], vaults=list(BOTH), limit=3)

@@ -442,7 +442,7 @@ def test_remember_keeps_draft_after_failure(
     assert "Pier 4." in succeeded(run("show", "Ferry")).out
 
 
-def test_remember_opens_no_editor_for_programs(folder: Path, run: Run, editor: None) -> None:
+def test_remember_does_not_open_editor_for_programs(folder: Path, run: Run, editor: None) -> None:
     """In a pipe and with --json missing content is refused, and empty content needs no editor."""
     words = [sys.executable, "-m", "memvault", "remember", "One"]
     done = subprocess.run(

@@ -141,7 +141,7 @@ def test_process_start_failure_is_reported(tmp_path: Path) -> None:
             run(command, "", 60, 100, tmp_path)
 
 
-def test_process_with_endless_output_blocks_no_thread() -> None:
+def test_process_with_endless_output_does_not_block_threads() -> None:
     """While a program writes endlessly, other threads can still acquire the same lock."""
     turn = threading.Condition()
     turns = 0

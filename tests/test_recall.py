@@ -285,7 +285,7 @@ def test_recall_filters_work_the_same_in_every_mode(
 
 
 @pytest.mark.parametrize("text", [r"title == '\d'", "0in tags", "'a' == title or 1or 2"])
-def test_recall_filter_prints_no_python_warning(run: Run, text: str) -> None:
+def test_recall_filter_does_not_print_python_warnings(run: Run, text: str) -> None:
     """An unusual filter expression gives a result or an error, never a Python warning."""
     ran = run("list", "--filter", text, "--json")
     assert (ran.code, ran.err) == (0, "")

@@ -553,9 +553,7 @@ def test_resident_finishes_running_command_before_stop(long: Path, watching: Wat
     assert watching.process.wait(60) == 0
 
 
-def test_resident_keeps_no_inherited_file_open(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resident_closes_inherited_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A resident process started in the background does not keep its parent's files open."""
     monkeypatch.delenv("MEMVAULT_RESIDENT")
     reader, writer = os.pipe()
@@ -569,7 +567,7 @@ def test_resident_keeps_no_inherited_file_open(
         assert child(folder, "watch", "--stop").code == 0
 
 
-def test_resident_leaks_no_descriptor_on_closed_output(long: Path, watching: Watching) -> None:
+def test_resident_does_not_leak_descriptor_on_closed_output(long: Path, watching: Watching) -> None:
     """Outputs closed early never leave the resident process with more open files."""
     counts = []
     for _ in range(6):

@@ -68,7 +68,7 @@ def test_resident_does_not_serve_sandboxed_process(
 
 @pytest.mark.promise("S81")
 @pytest.mark.parametrize("kind", sandboxes.KINDS)
-def test_resident_in_sandbox_serves_no_clients(kind: str, folder: Path) -> None:
+def test_resident_in_sandbox_does_not_serve_clients(kind: str, folder: Path) -> None:
     """A resident process in a sandbox serves nobody and is not started if one is detected."""
     os.environ.pop("MEMVAULT_RESIDENT", None)
     command = [*sandbox(kind), sys.executable, "-m", "memvault", "watch"]
@@ -298,7 +298,7 @@ def test_resident_survives_malformed_request(folder: Path, watching: Watching) -
 
 
 @pytest.mark.promise("S92")
-def test_resident_slow_request_delays_no_other(folder: Path, watching: Watching) -> None:
+def test_resident_slow_request_does_not_delay_others(folder: Path, watching: Watching) -> None:
     """A request that is sent byte by byte is dropped after a second; others are served."""
     child(folder, "list")
     answered = watching.answered()
@@ -319,7 +319,7 @@ def test_resident_slow_request_delays_no_other(folder: Path, watching: Watching)
 
 
 @pytest.mark.promise("S91")
-def test_resident_compares_environment_and_sends_no_secrets(
+def test_resident_compares_environment_without_sending_secrets(
     folder: Path, watching: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Variables that select programs and folders must be equal; secrets are not sent."""

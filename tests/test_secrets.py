@@ -109,7 +109,7 @@ def test_secrets_warning_covers_only_new_ones(vault: Vault) -> None:
     assert first not in warning
 
 
-def test_secrets_allowed_by_header_cause_no_warning(vault: Vault, folder: Path) -> None:
+def test_secrets_allowed_by_header_do_not_cause_warning(vault: Vault, folder: Path) -> None:
     """With secrets: allowed in the header, a write is neither warned about nor refused."""
     write(folder, "fact/keys.md", "---\nid: keys\nsecrets: allowed\n---\n\n# Keys\n\nFor tests.\n")
     refusing(folder)

@@ -121,7 +121,7 @@ def test_serve_reads_are_consistent_and_current(team: Path, run: Run, workers: s
 
 
 @_EITHER
-def test_serve_waiting_write_delays_no_read(team: Path, run: Run, workers: str) -> None:
+def test_serve_waiting_write_does_not_delay_reads(team: Path, run: Run, workers: str) -> None:
     """A write that waits for another process does not delay reads, and still completes."""
     given = token(run, "ann", "team", "write")
     lock = team / ".memvault" / "lock"
@@ -234,7 +234,7 @@ def test_serve_workers_return_same_results_as_one_process(team: Path, run: Run) 
     assert answers[0] == answers[1]
 
 
-def test_serve_killed_worker_loses_no_call(team: Path, run: Run, tmp_path: Path) -> None:
+def test_serve_reruns_calls_of_killed_worker(team: Path, run: Run, tmp_path: Path) -> None:
     """If workers are killed, every call is answered and audited, and new workers start."""
     given = token(run, "ann", "team")
     audit = tmp_path / "audit.jsonl"

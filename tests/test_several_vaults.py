@@ -239,7 +239,7 @@ def test_displayed_vault_prefix_is_accepted(
     assert (places["home"] / "fact/bread.md").exists()
 
 
-def test_error_about_another_vaults_engine_shows_no_path(places: dict[str, Path]) -> None:
+def test_error_about_another_vaults_engine_hides_path(places: dict[str, Path]) -> None:
     """If another vault's engine is missing, the error does not contain the engine's path."""
     engine = '[index]\nengine = "milvus"\nuri = "/srv/private/x.db"\n'
     write(places["home"], "memvault.toml", f"version = 1\n{engine}")

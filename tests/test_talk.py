@@ -498,7 +498,7 @@ def test_space_with_unreadable_messages_is_reported(vault: Vault, folder: Path) 
         assert "messages is a file where a folder should be" in found["error"]["message"]
 
 
-def test_space_broken_messages_hide_no_others(vault: Vault, folder: Path) -> None:
+def test_space_broken_messages_do_not_hide_others(vault: Vault, folder: Path) -> None:
     """A page contains the newest readable messages, and broken ones are not counted."""
     vault.call("enter_space", spaceId="s")
     for text in ("m1", "m2", "m3"):

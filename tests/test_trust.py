@@ -273,7 +273,7 @@ def test_trust_does_not_follow_symlinks(hostile: Path, run: Run, tmp_path: Path)
     ["python3 ../s/t.py", "python3 -E ../s/t.py", "../s/t.py", "env python3 ../s/t.py"],
 )
 @pytest.mark.parametrize("path", ["PATH", "PYTHONPATH", "PERL5LIB"])
-def test_trusted_script_imports_no_vault_module(
+def test_trusted_script_does_not_import_vault_modules(
     folder: Path,
     run: Run,
     vault: Vault,

@@ -413,7 +413,7 @@ def test_restore_refuses_damaged_revision(
 
 
 @pytest.mark.promise("R9")
-def test_undo_of_forget_after_emptying_trash_suggests_no_restore(
+def test_undo_of_forget_after_emptying_trash_does_not_suggest_restore(
     run: Run, vault: Vault, folder: Path
 ) -> None:
     """Once the trash is empty, undo says so, even if another file has the forgotten one's path."""

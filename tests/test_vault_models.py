@@ -399,7 +399,7 @@ def test_status_shows_configured_cross_encoder(
     assert vault.call("vault_status")["reranker"] == {"name": usual}
 
 
-def test_model_list_shows_no_folders(vault: Vault, encoder: Path) -> None:
+def test_model_list_hides_folders(vault: Vault, encoder: Path) -> None:
     """Loading a folder's model adds nothing to the models that fastembed can download."""
     before = vault.call("model_list")["rerankers"]
     assert vault.call("model_use", **{"name": str(encoder), "for": "rerank"})["success"]

@@ -453,7 +453,7 @@ def code_of(browser: OpenerDirector, address: str | Request, **headers: str) -> 
 
 
 @pytest.mark.promise("S94")
-def test_web_sends_no_cookie_to_another_port(root: Path) -> None:
+def test_web_does_not_send_cookie_to_another_port(root: Path) -> None:
     """A browser with the vault open does not send credentials to a server on another port."""
     browser = build_opener(HTTPCookieProcessor(CookieJar()))
     with (
@@ -640,7 +640,7 @@ def test_site_contains_only_displayed_content(site: Path) -> None:
     assert "<script>alert" not in whole.replace((site / "data.js").read_text("utf-8"), "")
 
 
-def test_partial_site_reveals_no_other_memories(run: Run, root: Path, tmp_path: Path) -> None:
+def test_partial_site_does_not_reveal_other_memories(run: Run, root: Path, tmp_path: Path) -> None:
     """A link to a memory outside the site becomes plain text, and no list contains it."""
     target = tmp_path / "site"
     succeeded(run("export", str(target), "--to", "site", "--tags", "hot", cwd=root))

@@ -124,7 +124,7 @@ def test_copies_are_deleted_when_merged(project: Path) -> None:
     assert "unmergedBranch" not in recalled(project, "deploy host")["Deploy host"]
 
 
-def test_read_only_caller_writes_no_copies(project: Path) -> None:
+def test_read_only_caller_does_not_write_copies(project: Path) -> None:
     """A caller with the scope read finds unmerged memories and does not change files."""
     feat = worktree(project, "feat")
     by_hand(feat, "notes/fact/hedgehog.md", "# Hedgehog\n\nHedgehogs sleep in winter.\n")
@@ -287,7 +287,7 @@ def forged(project: Path, private: Path) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.promise("S104")
-def test_forged_repository_reveals_no_other_folder(project: Path, tmp_path: Path) -> None:
+def test_forged_repository_does_not_reveal_other_folders(project: Path, tmp_path: Path) -> None:
     """A repository cannot claim a folder as its worktree unless that folder refers back to it."""
     private = tmp_path / "private"
     git(tmp_path, "init", "--quiet", "private")
@@ -309,7 +309,7 @@ def test_forged_repository_reveals_no_other_folder(project: Path, tmp_path: Path
 
 
 @pytest.mark.promise("S104")
-def test_forged_repository_reveals_no_copies(project: Path, tmp_path: Path) -> None:
+def test_forged_repository_does_not_reveal_copies(project: Path, tmp_path: Path) -> None:
     """A forged ``.git`` cannot find, move or delete copies of another repository."""
     feat = worktree(project, "feat")
     mem_id = remember(feat, "Secret plan", "The plan is about zebrafish.")
