@@ -219,7 +219,7 @@ def test_all_tools_do_not_mention_commands_to_agents(matrix: Matrix) -> None:
     check_all(matrix, problems)
 
 
-def test_all_tools_report_wrong_arguments(matrix: Matrix) -> None:
+def test_all_tools_report_invalid_arguments(matrix: Matrix) -> None:
     """A call with invalid arguments returns a result or an error with a hint, never a bug."""
 
     def problems(tool: Tool, row: Row) -> Iterator[object]:

@@ -67,9 +67,9 @@ def test_recall_output_warns_if_all_matches_are_weak(run: Run) -> None:
     (shown, *_) = run("recall", STRONG, "--json").json["memories"]
     assert first == f"1. Ferry  strong {rounded_down(shown['probability'])}  context"
     above, first, *_ = run("recall", WEAK).out.splitlines()
-    assert above.startswith("Probably no memory answers this")
+    assert above.startswith("No memory is likely to answer this")
     assert re.search(r"  weak 0\.0\d  context$", first)
-    assert run("search", WEAK).out.splitlines()[0].startswith("Probably no memory")
+    assert run("search", WEAK).out.splitlines()[0].startswith("No memory is likely")
 
 
 def test_recall_reports_words_that_no_memory_contains(harbour: Vault, run: Run) -> None:

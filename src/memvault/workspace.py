@@ -233,7 +233,7 @@ class Workspace:
     def open_other(self, root: Path) -> Workspace:
         """Return the vault in a folder, which stays open as long as this one.
 
-        For this vault's own folder, this workspace is returned.
+        For this vault's own folder, returns this workspace.
         """
         if root == self.root:
             return self

@@ -181,7 +181,7 @@ def _numbers(tokens: list[str], stems: list[str]) -> Iterable[Number]:
 
 
 def different_numbers(one: Wording, other: Wording) -> bool:
-    """Return whether a number with the same unit, or for the same kind of thing, differs."""
+    """Return whether numbers with the same unit, or of the same kind of thing, differ."""
     mine, theirs = dict.fromkeys(one.numbers), dict.fromkeys(other.numbers)  # without duplicates
     return any(
         not any(_is_equal(number, candidate) for candidate in same)

@@ -105,7 +105,7 @@ def without_none(**values: Any) -> dict[Any, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-_NOTICES = {"none": "Probably no memory answers this", "weak": "No good match"}
+_NOTICES = {"none": "No memory is likely to answer this", "weak": "No good match"}
 
 
 def with_notice(result: Mapping[str, Any]) -> dict[str, Any]:
