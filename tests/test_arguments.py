@@ -305,7 +305,7 @@ def test_arguments_tag_with_space_is_one_tag(vault: Vault, run: Run) -> None:
 
 @pytest.mark.parametrize("yes", [1, "1", "y", "TRUE", "Yes", True])
 def test_arguments_confirm_accepts_common_words_for_yes(vault: Vault, run: Run, yes: Any) -> None:
-    """Any usual word for yes confirms, and any word for no previews again, also in a shell."""
+    """Any usual word for yes confirms, and any word for no previews again, in a shell too."""
     made = vault.call("memory_remember", title="T", content="x")["memId"]
     for no in (0, "0", "no", "N", "False", False):
         assert vault.call("memory_forget", query=made, confirm=no)["confirmRequired"]

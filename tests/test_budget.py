@@ -226,7 +226,7 @@ def test_budget_of_call_overrides_settings(huge: Workspace, tool: str, budget: i
 
 
 def test_budget_of_0_means_no_limit(folder: Path) -> None:
-    """With budget 0 a client gets the full result, also through call_tool."""
+    """With budget 0 a client gets the full result, even through call_tool."""
     write(folder, "a.md", header(id="a").strip() + f"\n{HUGE}")
     vault = Workspace(folder)
     whole = called(vault, "memory_show", memId="a", budget=0)

@@ -69,7 +69,7 @@ def test_rename_preserves_link_style(planned: Path, vault: Vault) -> None:
 
 
 def test_move_rewrites_only_links_by_path(planned: Path, vault: Vault) -> None:
-    """A move updates links by path, also in the moved note; links by name stay."""
+    """A move updates links by path, including those in the moved note; links by name stay."""
     write(planned, "ideas/the-plan.md", f"{PLAN}[other](../log/other.md)\n")
     done = called(vault, "memory_rename", memId="The plan", to="archive/2026/", confirm=True)
     assert done["filePath"] == "archive/2026/the-plan.md"

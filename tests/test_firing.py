@@ -180,7 +180,7 @@ def test_plan_changed_or_deleted_mid_run_runs_once(agent: Agent) -> None:
 
 
 def test_setting_same_plan_again_is_idempotent(agent: Agent) -> None:
-    """An agent that sets its plans at every start misses no run and repeats none."""
+    """An agent that sets its plans at every start does not miss or repeat a run."""
     plans = {
         "Report": ("cron", "0 9 * * *"),
         "Checklist": ("scheduledAt", "2026-02-18T09:15:00Z"),

@@ -208,7 +208,7 @@ WORDS = [command.words for command in COMMANDS]
 
 @sampled(1)
 def test_help_shows_any_command(run: Run, subtests: pytest.Subtests) -> None:
-    """``help COMMAND`` equals ``COMMAND --help``, also for groups; ``help`` shows the overview."""
+    """``help COMMAND`` equals ``COMMAND --help``, even for groups; ``help`` shows the overview."""
     for line in some_of(sorted({*WORDS, *(words.split()[0] for words in WORDS)})):
         with subtests.test(line=line):
             page = typed(*line.split(), "--help")

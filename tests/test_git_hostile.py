@@ -116,7 +116,7 @@ KINDS = {"filter": filtered, "ssh": lazy, "uploadpack": pulled}
 @pytest.mark.promise("S21")
 @pytest.mark.parametrize("kind", KINDS)
 def test_status_runs_nothing_from_untrusted_repository(folder: Path, ran: Path, kind: str) -> None:
-    """Status never runs a filter, monitor or transport from .git, also not over MCP."""
+    """Status never runs a filter, monitor or transport from .git, in the shell or over MCP."""
     KINDS[kind](folder, ran)
     with open_vault(folder) as vault:
         found = vault.call("git_status")

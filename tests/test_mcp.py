@@ -283,7 +283,7 @@ def test_mcp_without_sdk_shows_install_command(folder: Path) -> None:
 
 
 def test_mcp_library_output_never_reaches_the_client(tmp_path: Path) -> None:
-    """Anything printed while the protocol runs goes to standard error, also at exit."""
+    """Anything printed while the protocol runs goes to standard error, even at exit."""
     code = (
         "from memvault.process import claimed_stdio\n"
         "with claimed_stdio():\n    print('from a library')\n"

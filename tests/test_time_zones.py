@@ -100,7 +100,7 @@ def test_time_zone_defines_newer_than_day(zone: str) -> None:
     ],
 )
 def test_time_zone_day_has_23_or_25_hours_at_clock_change(place: str, day: str, hours: int) -> None:
-    """A day begins and ends at local midnight, also when clocks change."""
+    """A day begins and ends at local midnight, even when clocks change."""
     with user_in(place):
         first, last = parse_moment(day, False), parse_moment(day, True)
         before = parse_moment(str(date.fromisoformat(day) - timedelta(days=1)), True)

@@ -361,7 +361,7 @@ def test_deleting_a_copy_deletes_nothing_else(project: Path, tmp_path: Path) -> 
 
 
 def test_diverged_versions_survive(project: Path) -> None:
-    """A memory changed in two worktrees keeps both versions, also after a removal."""
+    """A memory changed in two worktrees keeps both versions, even after a removal."""
     feat = worktree(project, "feat")
     call(feat, "memory_compound", memId="port", content="In feat it is behind Caddy.")
     call(project, "memory_compound", memId="port", content="In main it is in rack nine.")

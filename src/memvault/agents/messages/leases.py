@@ -77,7 +77,7 @@ class Leases:
         return notes
 
     def has_any(self) -> bool:
-        """Return whether any events are leased, also by a dead process."""
+        """Return whether any events are leased, even by a dead process."""
         name = self.owner.folder(Path()) / _LEASES
         folder = existing_private(self.root, name.as_posix())
         return folder is not None and bool(_lease_folders(folder))

@@ -121,8 +121,8 @@ def new(
     """Create a memory from one of the vault's templates, and open it in your editor.
 
     Templates are the files in the vault's templates folder. {{title}}, {{date}} and {{time}} are
-    filled in, as in Obsidian, also in the header. The default template has the name of the type. If
-    you do not change the template's text, no memory is created.
+    filled in, as in Obsidian, including those in the header. The default template has the name of
+    the type. If you do not change the template's text, no memory is created.
     """
     from memvault.memories import create, templates
     from memvault.tools.core import invoke, memory_uses, registry
