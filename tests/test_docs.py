@@ -26,7 +26,7 @@ def test_help_first_page_fits_terminal() -> None:
 
 
 def test_help_lists_every_command() -> None:
-    """The page of all commands hides none."""
+    """The page of all commands lists every command."""
     page = all_commands_page()
     for command in visible_commands():
         assert page.count(f"\n  {command.words} ") == 1, command.words

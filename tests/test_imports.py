@@ -94,7 +94,7 @@ UNWANTED = {
 
 @sampled(1)
 def test_commands_import_only_needed_libraries(indexed: Path, subtests: pytest.Subtests) -> None:
-    """Help loads no library, state and messages no index, lookups no vectors, and none a model."""
+    """Commands do not load modules that they do not need, such as the index or a model."""
     for lines, unwanted in UNWANTED.items():
         for line in some_of(lines.split(" | "), every=8):
             with subtests.test(line=line):
@@ -113,7 +113,7 @@ def test_recall_imports_only_stop_words_from_whoosh(indexed: Path) -> None:
 
 @pytest.mark.parametrize("event", ["prompt", "session-start", "stop", "nothing"])
 def test_hook_imports_only_modules_for_its_event(indexed: Path, event: str) -> None:
-    """A hook loads no command-line code, and a session-end hook no index either."""
+    """A hook does not load command-line code, nor a session-end hook the index."""
 
     def asked() -> str:
         line = [sys.executable, "-X", "importtime", "-m", "memvault", "hook", event]
@@ -137,7 +137,7 @@ def test_hook_imports_only_modules_for_its_event(indexed: Path, event: str) -> N
 
 
 def test_active_list_reads_only_the_state_file(current: Path) -> None:
-    """Listing or evicting unchanged memories loads no index, vectors or terminal code."""
+    """Listing or evicting unchanged memories does not load index, vector or terminal code."""
     assert among(loaded(current, "load", "Note 1"), NEVER, PERSON, WORDS) == []
     for command in (["active", "--json"], ["evict", "Note 1"], ["active"]):
         assert among(loaded(current, *command), NEVER, PERSON, VECTORS, WORDS, SLOW) == []

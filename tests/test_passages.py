@@ -218,7 +218,7 @@ def texts_of(body: str) -> list[str]:
 
 @pytest.mark.parametrize("count", range(140, 240, 3))
 def test_passage_of_long_paragraph_ends_with_a_sentence(count: int) -> None:
-    """Full-width punctuation ends a Chinese sentence; punctuation inside a word ends none."""
+    """Full-width punctuation ends a Chinese sentence; punctuation inside a word does not."""
     chinese = "这是一个很长的句子没有停顿" * 10 + "对吗？" + "真好" * 50 + "！" + "然后继续写" * 60
     assert texts_of(chinese)[0].endswith(("？", "！"))
     english = "word " * count + "left!right " + "more " * 300

@@ -33,7 +33,7 @@ def cloned(folder: Path) -> Path:
 
 @pytest.mark.promise("S10")
 def test_vault_model_is_not_loaded_without_permission(cloned: Path, run: Run) -> None:
-    """Recall in a cloned vault loads none of its models; a note explains how to allow it."""
+    """Recall in a cloned vault does not load its models; a note explains how to allow them."""
     assert among(loaded(cloned, "recall", "zebra", "--quiet"), NEVER) == []
     ran = run("recall", "zebra", "--json")
     assert titles(ran.json) == ["A"]

@@ -227,7 +227,7 @@ def test_map_file_embeds_images(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_browser_pages_pass_accessibility_check(editable: str, browser: Browser) -> None:
-    """Axe reports no serious violation on any page."""
+    """Axe does not report serious violations on any page."""
     axe = pytest.importorskip("axe_core_python.sync_playwright", reason="axe is missing").Axe()
     context = browser.new_context(bypass_csp=True)
     page = context.new_page()

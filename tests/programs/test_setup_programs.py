@@ -98,7 +98,7 @@ def test_setup_registers_server_with_each_program(
 
 
 def test_setup_hooks_and_agent_work_in_codex(project: Path, run: Run, provider: list[str]) -> None:
-    """Codex runs the hooks for session start and prompt and reports no problem."""
+    """Codex runs the hooks for session start and prompt without reporting a problem."""
     succeeded(run("setup", "codex", "--vault", str(project / "notes"), cwd=project))
     words = ["exec", "--skip-git-repo-check", "--dangerously-bypass-hook-trust", *provider, "Hello"]
     shown = said("codex", *words, folder=project)

@@ -46,7 +46,7 @@ _PAUSE = 1.0
 """Seconds of idle time after which changes in the watched vaults are indexed."""
 _BACKLOG = 64
 _MAX_MEMORY = 512 << 20
-"""Memory in bytes above which the process exits after a command; four vaults take up to 110 MB."""
+"""Memory in bytes above which the process exits after a command; four vaults use up to 110 MB."""
 _ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 _INTERRUPTED = 128
 """The smallest exit code that means a signal."""

@@ -81,7 +81,7 @@ def _sized_tokens(text: str) -> Iterator[tuple[int, int, int]]:
 def open_tokenizer(folder: Path = DATA) -> tuple[Tokenizer, int]:
     """Return the tokenizer in a folder, and the id of its unknown token, or -1.
 
-    The static table's tokenizer is loaded only once. Others take up to 140 MB, so callers must not
+    The static table's tokenizer is loaded only once. Others use up to 140 MB, so callers must not
     keep them longer than their model.
 
     Raises:
