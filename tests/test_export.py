@@ -135,7 +135,7 @@ def test_export_prints_normalized_path(run: Run, folder: Path, tmp_path: Path) -
 
 @pytest.mark.parametrize("command", ["export --to site", "graph", "model use"])
 def test_link_to_itself_is_reported(run: Run, folder: Path, tmp_path: Path, command: str) -> None:
-    """A path through a link that leads to itself is an error, not a bug of memvault."""
+    """A path through a symlink to itself is reported as an error, not as a bug."""
     (tmp_path / "loop").symlink_to("loop")
     assert "hit a bug" not in refused(run(*command.split(), "../loop/a.html"), 1)
 

@@ -433,7 +433,7 @@ def test_show_accepts_a_heading_after_the_name(folder: Path, run: Run) -> None:
 
 
 def test_show_accepts_a_heading_after_a_title_with_a_hash(folder: Path, run: Run) -> None:
-    """The name before a heading may itself contain the character that separates them."""
+    """The name before a heading may itself contain a hash."""
     write(folder, "sharp.md", "# C# notes\n\n## Setup\n\nInstall it.\n\n## Use\n")
     shown = run("show", "C# notes#Setup").out
     assert shown == run("show", "sharp", "--section", "Setup").out

@@ -635,7 +635,7 @@ def test_restore_refusal_suggests_next_step(run: Run, folder: Path, vault: Vault
 
 
 def test_restore_ignores_memories_with_similar_ids(run: Run, folder: Path) -> None:
-    """A deleted memory is restored although another id begins with its id or is its title."""
+    """A deleted memory is restored even if another id begins with its id or equals its title."""
     for name, title in (("plan", "First"), ("plan-b", "Second"), ("other", "plan")):
         write(folder, f"{name}.md", f"---\nid: {name}\n---\n\n# {title}\n\nText.\n")
     succeeded(run("compound", "plan.md", "More."))
@@ -646,7 +646,7 @@ def test_restore_ignores_memories_with_similar_ids(run: Run, folder: Path) -> No
 
 
 def test_log_and_diff_find_memory_by_its_earlier_name(run: Run, vault: Vault) -> None:
-    """A memory's path before a rename refers to the memory, whose current text is compared."""
+    """A memory's path before a rename finds the memory, and diff compares its current text."""
     made = remember(vault, title="Tides", content="High at six.")
     succeeded(run("rename", "Tides", "Water"))
     vault.call("memory_compound", query="Water", modifications="Low at noon.")
