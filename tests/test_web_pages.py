@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import examples, indexed, only_with, until, write
+from conftest import Run, examples, indexed, only_with, succeeded, until, write
 from memvault import clock
 from memvault.web import markdown_html
 from memvault.web.anchors import around_block
@@ -253,6 +253,48 @@ def test_web_labels_links_as_obsidian(tmp_path: Path) -> None:
     items = [re.sub(r"<[^>]*>", "", item) for item in re.findall(r"<li>(.*?)</li>", html)]
     assert items == [escape(label) for label in labels.values()]
     assert re.search(r'<blockquote class="embed"><p><a href="[^"]+">b &gt; Size</a></p>', html)
+
+
+def test_web_hides_comments(tmp_path: Path, run: Run) -> None:
+    """Comments of Obsidian and HTML appear in no page and not in a static site."""
+    from memvault.web.addresses import ServedAddresses
+    from memvault.web.session import WebSession
+
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    text = (
+        "%%secret 1%% starts\n\n%%\n# Secret 2\n\n```\nsecret 3\n```\n%%\n\n"
+        "- [[B]] %%[[Secret 4]]%% in\n\n"
+        "<!-- secret 5 -->\n\n`%%code%%` <!-- secret 6 --> [[B|ends]]\n\n![[B]]\n"
+    )
+    write(root, "a.md", f"# A\n\n{text}")
+    write(root, "b.md", "# B\n\nEmbedded %%secret 7%% text.\n")
+    session = WebSession(root)
+    read = session.read("a.md", ServedAddresses()).text
+    session.close()
+    site = tmp_path / "site"
+    succeeded(run("export", str(site), "--to", "site", cwd=root))
+    shown = [read.html, *(file.read_text("utf-8") for file in site.rglob("*.*"))]
+    assert not [html for html in shown if "secret" in html.lower()]
+    assert "<p>starts</p>" in read.html.replace("<p> ", "<p>")
+    assert "<code>%%code%%</code>" in read.html
+    assert "Embedded" in read.html
+    assert read.html.count(">B</a>") == 2
+    assert ">ends</a>" in read.html
+
+
+def test_web_contents_omit_headings_without_text(tmp_path: Path) -> None:
+    """Each link in a page's contents has a text."""
+    from memvault.web.addresses import ServedAddresses
+    from memvault.web.session import WebSession
+
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, "a.md", "# A\n\n## \n\n## Two\n")
+    session = WebSession(root)
+    headings = session.read("a.md", ServedAddresses()).text.headings
+    session.close()
+    assert [heading.text for heading in headings] == ["Two"]
 
 
 def test_web_hides_block_ids_of_headings(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from memvault.files import plain_files
 from memvault.files.target import TargetFiles, TargetFolder, target_files
 from memvault.secrets.detector import BUILTIN, SecretDetector
 from memvault.vault.document import plain_text
+from memvault.vault.markdown import mask_comments
 from memvault.web import pages
 from memvault.web.addresses import SiteAddresses, hidden_name, public_id
 from memvault.web.markdown_html import RenderedMarkdown
@@ -146,7 +147,7 @@ class _StaticSite:
                 text, headings = RenderedMarkdown("", [])
             else:
                 masked = self._detector.masking(memory.metadata)
-                plain = masked(plain_text(memory.body))[:_MAX_TEXT]
+                plain = masked(plain_text(mask_comments(memory.body)))[:_MAX_TEXT]
                 self._texts[public_id(record, self._detector)] = plain
                 text, headings = renderer.prepared(memory, to)()
             entry = self._entry(record)

@@ -163,13 +163,19 @@ def _code_spans(parsed: ParsedMarkdown) -> Iterator[Span]:
             yield parsed.blocks.line_span(number)
 
 
+def comments(text: str) -> list[Span]:
+    """Return the positions of Obsidian's and HTML's comments."""
+    return _parsed(text).inline.comments if "%%" in text or "<!--" in text else []
+
+
 def mask_comments(text: str) -> str:
     """Return text of the same length with spaces in place of Obsidian's and HTML's comments."""
-    if "%%" not in text and "<!--" not in text:
+    spans = comments(text)
+    if not spans:
         return text
     from memvault.vault.markdown_blocks import masked
 
-    return masked(text, _parsed(text).inline.comments)
+    return masked(text, spans)
 
 
 def lines_with_code(text: str) -> Iterator[tuple[re.Match[str], bool]]:

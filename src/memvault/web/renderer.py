@@ -13,7 +13,7 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory, is_document
 from memvault.secrets.detector import allows
 from memvault.vault import paths
-from memvault.vault.markdown import first_heading, inner_links, links
+from memvault.vault.markdown import comments, first_heading, inner_links, links
 from memvault.web.addresses import PICTURES, Addresses, public_id
 from memvault.web.anchors import anchor_of, around_block, section_of
 from memvault.web.markdown_html import (
@@ -96,12 +96,12 @@ class Renderer:
         is_titled = first_heading(memory.body) == memory.title
 
         def render() -> RenderedMarkdown:
-            rendered = to_html(shown.body, placed, detector, prefix, block)
-            if not is_titled or block:
-                return rendered
-            anchor = "" if prefix else r"<a\1></a>\2"
-            html, count = _FIRST_HEADING.subn(anchor, rendered.html)
-            return RenderedMarkdown(html, rendered.headings[count:])
+            html, headings = to_html(shown.body, placed, detector, prefix, block)
+            if is_titled and not block:
+                anchor = "" if prefix else r"<a\1></a>\2"
+                html, count = _FIRST_HEADING.subn(anchor, html)
+                headings = headings[count:]
+            return RenderedMarkdown(html, [heading for heading in headings if heading.text])
 
         return render
 
@@ -113,17 +113,20 @@ class Renderer:
         return memory._replace(body=detector.masked(memory.body)) if detector else memory
 
     def _placed(self, memory: Memory, to: Addresses, embeds: bool) -> list[PlacedLink]:
-        """Return the links in a memory's text with the URLs of pages and files."""
+        """Return the links in a memory's text with the URLs of pages and files.
+
+        A comment becomes a link without a label, so it is not shown.
+        """
+        placed = [PlacedLink(span, "", "", False) for span in comments(memory.body)]
         shown = [link for link in links(memory.body) if link.form not in ("definition", "html")]
         shown += inner_links(memory.body)
         if not shown:
-            return []
+            return placed
         targets = {
             resolved.link.span: resolved.target
             for resolved in self.graph.outgoing(memory)
             if resolved.link is not None
         }
-        placed = []
         room = MAX_MARKUP
         for link in shown:
             target = targets.get(link.span) if link.target else memory
