@@ -158,6 +158,18 @@ def test_doctor_resolves_wikilinks_like_obsidian(vault: Vault, folder: Path) -> 
     assert examined(vault)["findings"] == []
 
 
+def test_doctor_resolves_links_to_excluded_files(vault: Vault, folder: Path) -> None:
+    """Links to files in Obsidian's attachment and template folders are not broken."""
+    write(folder, ".obsidian/app.json", '{"attachmentFolderPath": "assets"}')
+    write(folder, ".obsidian/templates.json", '{"folder": "plans"}')
+    write(folder, "assets/2026/bee hive.png", b"x")
+    write(folder, "plans/Week.md", "# Week\n")
+    write(folder, "notes/a.md", "![[bee hive.png]] ![](../assets/2026/bee%20hive.png) [[Week]]\n")
+    assert examined(vault)["findings"] == []
+    write(folder, "notes/a.md", "![[wasp.png]] ![](../assets/bee%20hive.png) [[Weeks]]\n")
+    assert len(examined(vault)["findings"]) == 3
+
+
 def test_doctor_counts_many_broken_links_of_one_memory(vault: Vault, folder: Path) -> None:
     """If one page has many broken links, a few are listed and the rest are counted."""
     write(folder, "a.md", " ".join(f"[[no {number}]]" for number in range(30)))

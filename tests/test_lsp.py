@@ -201,7 +201,8 @@ def test_definition_follows_every_kind_of_link(editor: LspClient) -> None:
     """Wiki links, markdown links, header names, headings, blocks and attachments are followed."""
     text = "---\nsupersedes: [Postgres]\n---\n[[pg]] [[pg#why not]] [[pg#^why1]] [[none]]\n"
     more = "[a](decision/pg.md) [b](b.md#x) ![](pictures/x.png) [w](http://a.b)\n"
-    editor.open("a.md", f"{text}{more}## Sub\n[[#sub]] [[#^own]]\n\nText ^own\n")
+    editor.open("a.md", f"{text}{more}## Sub\n[[#sub]] [[#^own]]\n\nText ^own\n\n![[x.png|9]]\n")
+    assert defined(editor, "a.md", "[[x.p¦ng") == ("pictures/x.png", 0)
     assert defined(editor, "a.md", "[[#s¦ub") == ("a.md", 5)
     assert defined(editor, "a.md", "[[#^o¦wn") == ("a.md", 8)
     answer = editor.ask("textDocument/prepareRename", **editor.at("a.md", "[[#s¦ub"))

@@ -255,6 +255,27 @@ def test_web_labels_links_as_obsidian(tmp_path: Path) -> None:
     assert re.search(r'<blockquote class="embed"><p><a href="[^"]+">b &gt; Size</a></p>', html)
 
 
+def test_web_finds_attachments_by_name(tmp_path: Path) -> None:
+    """A link may contain only an attachment's name or the end of its path, as in Obsidian."""
+    from memvault.web.addresses import ServedAddresses
+    from memvault.web.session import WebSession
+
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, ".obsidian/app.json", '{"attachmentFolderPath": "assets"}')
+    for path in ("assets/2025/bee.png", "assets/bee.png", "notes/own/bee.png", ".hidden/wasp.png"):
+        write(root, path, b"x")
+    write(root, "a.md", "![[Bee.png]] ![[2025/bee.png|50]] ![x](bee.png) ![[e.png]] ![[wasp.png]]")
+    write(root, "notes/b.md", "![[bee.png]]\n")
+    session = WebSession(root)
+    shown = [session.read(path, ServedAddresses()).text.html for path in ("a.md", "notes/b.md")]
+    session.close()
+    assert [re.findall(r'src="([^"]+)"', html) for html in shown] == [
+        ["/f/assets/bee.png", "/f/assets/2025/bee.png", "/f/assets/bee.png"],
+        ["/f/notes/own/bee.png"],
+    ]
+
+
 def test_web_hides_comments(tmp_path: Path, run: Run) -> None:
     """Comments of Obsidian and HTML appear in no page and not in a static site."""
     from memvault.web.addresses import ServedAddresses

@@ -17,9 +17,10 @@ from memvault.repository.code_files import RepositoryFiles
 from memvault.sanitize import replace_surrogates
 from memvault.vault import document
 from memvault.vault.header_links import SUPERSEDED_BY, SUPERSEDES, referenced_names
+from memvault.vault.linked_files import LinkedFiles
 from memvault.vault.markdown import links
 from memvault.vault.markdown_inline import Link, path_beside
-from memvault.vault.names import link_distance, name_key, path_suffixes
+from memvault.vault.names import link_distance
 
 _MAX_LINKS_SHOWN = 5
 _SECOND_COPY = re.compile(r"(.+)_[2-9]")
@@ -186,8 +187,7 @@ def _unresolved(vault: VaultInspection) -> Iterator[tuple[LinkEntry, set[tuple[s
     """Yield the memories with unresolved links, and the ``target`` and ``beside`` of each link."""
     sees_repository = vault.call.caller.sees_repository
     repository_files = RepositoryFiles(vault.call.root) if sees_repository else None
-    others = (path for path in vault.tree["file"] if path not in vault.memory_paths)
-    files = {name_key(name) for path in others for name in (path, *path_suffixes(path))}
+    files = LinkedFiles(vault.call.root)
     for memory in vault.memories:
         entry = vault.links.entries.get(memory.record.uid)
         if entry is not None and (
@@ -247,17 +247,17 @@ def _is_resolved(
     vault: VaultInspection,
     link: StoredLink,
     entry: LinkEntry,
-    files: set[str],
+    files: LinkedFiles,
     repository_files: RepositoryFiles | None,
 ) -> bool:
     bare = link.target.removeprefix("./").strip("/")
     if link.key:
         return True  # The link is in the header.
-    if name_key(bare) in files or vault.links.has_name(bare):
+    if vault.links.has_name(bare) or files.find(bare, entry.path):
         return True
     relative = link.beside or path_beside(link.target, entry.path)
     if link.beside.startswith("../"):
         if repository_files is None or not _is_outside(link.beside):
             return True
         return repository_files.may_exist(link.beside)
-    return name_key(relative) in files or vault.links.has_name(relative)
+    return vault.links.has_name(relative) or bool(files.find(relative, entry.path))

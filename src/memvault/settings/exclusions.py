@@ -38,7 +38,7 @@ _OBSIDIAN_FILES = (
     f"{_OBSIDIAN}/templates.json",
     f"{_OBSIDIAN}/plugins/templater-obsidian/data.json",
 )
-_TOOL_FOLDERS = frozenset(("node_modules", "bower_components", "site-packages", "__pycache__"))
+TOOL_FOLDERS = frozenset(("node_modules", "bower_components", "site-packages", "__pycache__"))
 _TOOL_MARKERS = frozenset(("CACHEDIR.TAG", "pyvenv.cfg"))
 """Files that mark their folder as a cache or as a Python virtual environment."""
 _GIT = ".git"
@@ -315,7 +315,7 @@ class Exclusions:
             decision = level.decision(path, is_folder)
             if decision is not None:
                 return decision
-        if is_folder and path.rpartition("/")[2] in _TOOL_FOLDERS:
+        if is_folder and path.rpartition("/")[2] in TOOL_FOLDERS:
             return True
         return bool(self._prefixes) and (f"{path}/" if is_folder else path).startswith(
             self._prefixes

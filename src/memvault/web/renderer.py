@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from memvault.lazy_pattern import lazy_pattern
 from memvault.model import Memory, is_document
 from memvault.secrets.detector import allows
 from memvault.vault import paths
+from memvault.vault.linked_files import LinkedFiles
 from memvault.vault.markdown import comments, first_heading, inner_links, links
 from memvault.web.addresses import PICTURES, Addresses, public_id
 from memvault.web.anchors import anchor_of, around_block, section_of
@@ -58,6 +59,7 @@ class Renderer:
         self._call = call
         self._view = view
         self._records = records
+        self._files = LinkedFiles(call.root)
         self.beginnings: dict[str, str] = {}
         """The first characters of the memories that were read, by path."""
 
@@ -178,7 +180,13 @@ class Renderer:
         if PurePosixPath(target).suffix.lower() not in _FILE_SUFFIXES:
             return ""
         root = self._call.root
-        for name in (str(PurePosixPath(path).parent / target), target):
+
+        def candidates() -> Iterator[str]:
+            yield str(PurePosixPath(path).parent / target)
+            yield target
+            yield self._files.find(target, path)
+
+        for name in candidates():
             try:
                 inside = paths.resolve_inside(root, name)
             except MemvaultError:
