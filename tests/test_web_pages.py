@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from html import escape
 from pathlib import Path
 from threading import Barrier
+from urllib.parse import unquote
 
 import pytest
 from hypothesis import given, settings
@@ -302,6 +303,20 @@ def test_web_hides_comments(tmp_path: Path, run: Run) -> None:
     assert "Embedded" in read.html
     assert read.html.count(">B</a>") == 2
     assert ">ends</a>" in read.html
+
+
+def test_site_contains_memories_with_long_names(tmp_path: Path, run: Run) -> None:
+    """A memory whose page would have too long a name gets a page with another name."""
+    root, site = tmp_path / "vault", tmp_path / "site"
+    write(root, "memvault.toml", "version = 1\n")
+    for name in ("a" * 252, "é" * 125):
+        write(root, f"{name}.md", f"# Long {name[0]}\n")
+    write(root, "b.md", f"# B\n\n[[{'a' * 252}]] [[{'é' * 125}]]\n")
+    succeeded(run("export", str(site), "--to", "site", cwd=root))
+    page = (site / "notes/b.html").read_text("utf-8")
+    linked = re.findall(r'<a href="([^"]+)" rel', page)
+    titles = [(site / "notes" / unquote(path)).read_text("utf-8") for path in linked]
+    assert ["Long a" in titles[0], "Long é" in titles[1]] == [True, True]
 
 
 def test_web_contents_omit_headings_without_text(tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ _POLICY = (
 )
 _ASSETS = [name for name in pages.ASSETS if "uplot" not in name]
 _NEWEST = 50
+_MAX_NAME = 250
+"""Maximum number of bytes of a page's name without ``.html``, as file systems accept 255."""
 _MAX_TEXT = 20_000
 """Maximum number of characters of a memory that the site's search covers."""
 
@@ -222,11 +224,15 @@ class _StaticSite:
 
 
 def _page_paths(records: Iterable[MemoryRecord], detector: SecretDetector) -> dict[str, str]:
-    """Return the path of each memory's page; a path with a secret is replaced by a digest."""
+    """Return the path of each memory's page.
+
+    A digest replaces a path that contains a secret or whose last name would be too long.
+    """
     page_paths = {}
     for record in records:
         path = str(PurePosixPath(record.path).with_suffix(""))
-        is_shown = detector.masking(record.metadata)(path) == path
+        is_short = len(os.fsencode(path.rpartition("/")[2])) <= _MAX_NAME
+        is_shown = is_short and detector.masking(record.metadata)(path) == path
         page_paths[record.path] = f"notes/{path if is_shown else hidden_name(record.path)}.html"
     return page_paths
 
