@@ -158,6 +158,20 @@ def test_show_page_option_prints_one_page(root: Path, opened: Vault, run: Run) -
     refused(run("show", "report.pdf", "--page", "1", "--section", "x", cwd=root), 2)
 
 
+def test_show_accepts_places_in_documents_with_unusual_names(root: Path, run: Run) -> None:
+    """A place that recall prints can be shown, even if the file's name contains a #."""
+    rows = "".join(f"otter {number},{number}\n" for number in range(50))
+    for name in ("pond #2 50% é.csv", "a.b #3.csv"):
+        write(root, name, f"Name {name[0]},Count\n{rows}")
+        found = succeeded(run("recall", f"name {name[0]} otter 49", "--json", cwd=root)).json
+        place = found["memories"][0]["place"]
+        assert place == f"{name}#Rows 41-51"
+        part = succeeded(run("show", place, cwd=root)).out
+        assert "otter 49" in part
+        assert "otter 2 " not in part
+        assert "otter 2 " in succeeded(run("show", name, cwd=root)).out
+
+
 def test_links_resolve_to_documents(opened: Vault) -> None:
     """Wikilinks, embeds and markdown links resolve to documents, which list their backlinks."""
     links = opened.call("memory_links", memId="plans.md")["links"]

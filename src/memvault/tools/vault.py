@@ -9,6 +9,7 @@ from memvault import clock
 from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import Ambiguous, NotFound, Refused, UsageError, exclusive
+from memvault.lazy_pattern import lazy_pattern
 from memvault.model import is_document, is_example
 from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.render import Result, Template
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from memvault.model import Memory
 
 group = ToolGroup("vault", "The vault", place=100)
+_SUFFIX = lazy_pattern(r"\.\w+(?=#|\Z)")
+"""Matches a suffix at the end of a name or before the place in it; a file name may contain #."""
 
 
 Purpose = Annotated[
@@ -163,11 +166,11 @@ def _resolve_shown(call: Call, name: str, may_be_unmerged: bool) -> tuple[Memory
     link = name.strip()
     is_link = is_wikilink(link)
     link = link[2:-2].partition("|")[0] if is_link else name
-    file, _, anchor = link.partition("#")
-    if is_document(file):
-        name = file
-    elif not is_link:
-        anchor = ""
+    anchor = link.partition("#")[2] if is_link else ""
+    for suffix in _SUFFIX.finditer(link):
+        if is_document(suffix[0]):
+            name, anchor = link[: suffix.end()], link[suffix.end() + 1 :]
+            break
     try:
         return *_memory_named(call, name, may_be_unmerged), anchor
     except NotFound:
