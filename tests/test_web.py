@@ -676,7 +676,7 @@ def test_web_refuses_port_in_use() -> None:
     from memvault.web.server import listening
 
     with listening(0) as first:
-        with pytest.raises(Refused, match="cannot be used"):
+        with pytest.raises(Refused, match="is not available: Address already in use"):
             listening(first.getsockname()[1])
         with listening(0) as second:
             assert second.getsockname()[0] == "127.0.0.1"

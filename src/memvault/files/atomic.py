@@ -50,7 +50,7 @@ def map_os_errors(path: Path | str) -> Iterator[None]:
             errno.EPERM: ("Permission denied", "reading still works for readable files"),
             errno.EFBIG: (str(error.strerror), "split it or store it outside the vault"),
             errno.ENOLCK: (str(error.strerror), "recall and adding memories still work here"),
-            errno.ENAMETOOLONG: ("The name is too long for this file system", "shorten the title"),
+            errno.ENAMETOOLONG: ("The name is too long for this file system", "use a shorter name"),
         }.get(error.errno or 0, (error.strerror or str(error), "check the disk and try again"))
         kind = Unwritable if error.errno in _READ_ONLY_ERRNOS else StorageError
         raise kind(f"{reason}: {path}", hint) from error

@@ -31,10 +31,9 @@ def listening(port: int | None) -> socket.socket:
             return _bound(host, 0)
     try:
         return _bound(_HOST, port or 0)
-    except (OSError, OverflowError) as error:
-        raise Refused(
-            f"Port {port or 0} cannot be used: {error}", "omit `--port` to use a free port"
-        ) from error
+    except OSError as error:
+        problem = f"Port {port or 0} is not available: {error.strerror or error}"
+        raise Refused(problem, "omit `--port` to use a free port") from error
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -27,7 +27,11 @@ def web(
     options: GlobalOptions,
     port: Annotated[
         int | None,
-        Arg("Port on 127.0.0.1, for example for SSH forwarding; 0 picks a free one", minimum=0),
+        Arg(
+            "Port on 127.0.0.1, for example for SSH forwarding; 0 picks a free one",
+            minimum=0,
+            maximum=65_535,
+        ),
     ] = None,
     no_open: Annotated[bool, Arg("Do not open the browser")] = False,
     write: Annotated[bool, Arg("Allow editing memories in the browser")] = False,
