@@ -319,6 +319,16 @@ def test_site_contains_memories_with_long_names(tmp_path: Path, run: Run) -> Non
     assert ["Long a" in titles[0], "Long é" in titles[1]] == [True, True]
 
 
+def test_web_formats_commands_in_messages() -> None:
+    """A command in a message is shown as code, and anything else in it as text."""
+    from memvault.web import pages
+
+    message = "There is no <b>x</b>; run `memvault init 'a & b'` or `` ` ``"
+    page = pages.render("refused", None, title="memvault", message=message)
+    code = "<code>memvault init &#39;a &amp; b&#39;</code> or `` ` ``"
+    assert f"There is no &lt;b&gt;x&lt;/b&gt;; run {code}</p>" in page
+
+
 def test_web_contents_omit_headings_without_text(tmp_path: Path) -> None:
     """Each link in a page's contents has a text."""
     from memvault.web.addresses import ServedAddresses

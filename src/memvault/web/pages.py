@@ -65,6 +65,7 @@ def _environment() -> Environment:
     made.filters["minute"] = lambda text: clock.local(str(text or ""), 16).replace("T", " ")
     made.filters["seen"] = lambda text: sanitize.escape_text(str(text))
     made.filters["plain"] = _plain
+    made.filters["message"] = _message
     made.tests["document"] = is_document
     made.filters["marked"] = _marked
     made.filters["rounded_down"] = rounded_down
@@ -90,8 +91,21 @@ def _marked(text: object, terms: list[str]) -> Any:
     marked = (
         Markup("<mark>{}</mark>").format(piece) if hit else escape(piece) for piece, hit in pieces
     )
-    html = Markup("").join(marked)
-    return Markup(_CODE_SPAN.sub(r"<code>\1</code>", str(html)))  # noqa: S704  # escaped above
+    return _with_code(Markup("").join(marked))
+
+
+def _message(text: object) -> Any:
+    """Return a message as HTML with code spans, such as the commands in a hint."""
+    from markupsafe import escape
+
+    return _with_code(escape(sanitize.escape_text(str(text))))
+
+
+def _with_code(html: Any) -> Any:
+    """Return escaped text with HTML for its code spans."""
+    from markupsafe import Markup
+
+    return Markup(_CODE_SPAN.sub(r"<code>\1</code>", str(html)))  # noqa: S704  # escaped before
 
 
 def as_html(text: str) -> Any:
