@@ -329,6 +329,34 @@ def test_web_formats_commands_in_messages() -> None:
     assert f"There is no &lt;b&gt;x&lt;/b&gt;; run {code}</p>" in page
 
 
+def test_web_images_have_the_size_in_their_label(tmp_path: Path) -> None:
+    """A size at the end of an embed's label sets the image's size and is not its text."""
+    from memvault.web.addresses import ServedAddresses
+    from memvault.web.session import WebSession
+
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, "a.png", b"x")
+    embeds = ("a.png", "a.png|120", "a.png|the pot|120x60", "a.png|pot 120", "a.png|x|y")
+    text = " ".join(f"![[{embed}]]" for embed in embeds)
+    write(
+        root, "n.md", f"{text} ![pot|9](a.png)\n\n| a |\n|---|\n| ![[a.png\\|40]] |\n\n[[n|120]]\n"
+    )
+    session = WebSession(root)
+    html = session.read("n.md", ServedAddresses()).text.html
+    session.close()
+    assert re.findall(r'<img src="/f/a.png" (.*?) />', html) == [
+        'alt="a.png"',
+        'alt="a.png" width="120"',
+        'alt="the pot" width="120" height="60"',
+        'alt="pot 120"',
+        'alt="x|y"',
+        'alt="pot" width="9"',
+        'alt="a.png" width="40"',
+    ]
+    assert ">120</a>" in html
+
+
 def test_web_contents_omit_headings_without_text(tmp_path: Path) -> None:
     """Each link in a page's contents has a text."""
     from memvault.web.addresses import ServedAddresses

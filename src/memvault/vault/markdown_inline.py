@@ -30,6 +30,10 @@ LinkForm = Literal["wikilink", "inline", "reference", "definition", "html"]
 _EXTERNAL = lazy_pattern(r"[A-Za-z][\w+.-]*+:|//|#")
 
 
+_SIZE = lazy_pattern(r"(?:\A|\\?\|)[ \t]*([0-9]{1,5})(?:x([0-9]{1,5}))?[ \t]*\Z")
+"""Matches an embed's size at the end of its label, as Obsidian writes it."""
+
+
 class Link(NamedTuple):
     """A link in a document.
 
@@ -54,9 +58,19 @@ class Link(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The label, or else the target and heading as Obsidian shows them: ``Note > Heading``."""
+        """The label, or else the target and heading as Obsidian shows them: ``Note > Heading``.
+
+        The label of an embed does not include its size.
+        """
         parts = (self.target, *map(str.strip, self.heading.split("#")))
-        return self.shown or " > ".join(filter(None, parts))
+        shown = _SIZE.sub("", self.shown) if self.is_embed else self.shown
+        return shown or " > ".join(filter(None, parts))
+
+    @property
+    def size(self) -> tuple[str, str]:
+        """The width and height of an embed in pixels, as in ``![[a.png|100x50]]``, or ''."""
+        size = _SIZE.search(self.shown) if self.is_embed else None
+        return (size[1], size[2] or "") if size else ("", "")
 
     def path_beside(self, path: str) -> str:
         """Return the path that the link refers to from the file at ``path``.

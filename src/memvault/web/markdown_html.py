@@ -53,7 +53,8 @@ _CALLOUT_STYLES = {kind: style for style, kinds in _CALLOUTS.items() for kind in
 class PlacedLink(NamedTuple):
     """A link in markdown: its position, its URL or an empty string, and its label.
 
-    ``embedded`` is the HTML to show in place of a paragraph that only contains this link.
+    ``embedded`` is the HTML to show in place of a paragraph that only contains this link. ``size``
+    is an image's width and height, which may be empty.
     """
 
     span: tuple[int, int]
@@ -61,6 +62,7 @@ class PlacedLink(NamedTuple):
     label: str
     is_embed: bool
     embedded: str = ""
+    size: tuple[str, str] = ("", "")
 
 
 class PageHeading(NamedTuple):
@@ -159,7 +161,7 @@ def to_html(
     tokens = parser.parse(_with_links(text, links), environment)
     if any(token.level >= _MAX_NESTING - 1 for token in tokens):
         return _plain(text, detector)
-    _resolve_links(tokens, _numbers(links), detector, prefix)
+    _resolve_links(tokens, links, detector, prefix)
     _set_callouts(tokens)
     tokens = _with_embedded(tokens, links)
     found = _set_anchors(tokens, prefix)
@@ -176,11 +178,13 @@ def _plain(text: str, detector: SecretDetector | None) -> RenderedMarkdown:
 
 def _resolve_links(
     tokens: Sequence[Token],
-    numbers: Mapping[str, str],
+    links: Sequence[PlacedLink],
     detector: SecretDetector | None,
     prefix: str,
 ) -> None:
-    """Set the URLs of links and images, remove styles, and mask secrets."""
+    """Set the URLs of links and images, and images' sizes, remove styles, and mask secrets."""
+    numbers = _numbers(links)
+    sizes = {f"{_NUMBERED}{number}": link.size for number, link in enumerate(links)}
     addresses = frozenset(numbers.values())
     # Text without markup is part of a masked line, unless it contains the label of a broken link.
     has_labels = _BROKEN in addresses
@@ -191,7 +195,7 @@ def _resolve_links(
         if detector and (token.content or token.info) and not token.children:
             token.content, token.info = detector.masked(token.content), detector.masked(token.info)
         if token.children and (has_labels or token.children[0].content != token.content):
-            token.children = _without_foreign_images(token.children, numbers)
+            token.children = _without_foreign_images(token.children, numbers, sizes)
             for child in token.children:
                 if child.type == "link_open":
                     _set_address(child, numbers, prefix)
@@ -370,7 +374,11 @@ def _with_links(text: str, links: Sequence[PlacedLink]) -> str:
     return "".join(pieces) + text[done:]
 
 
-def _without_foreign_images(tokens: Sequence[Token], numbers: Mapping[str, str]) -> list[Token]:
+def _without_foreign_images(
+    tokens: Sequence[Token],
+    numbers: Mapping[str, str],
+    sizes: Mapping[str, tuple[str, str]],
+) -> list[Token]:
     """Return inline tokens with text in place of images that are not files in the vault."""
     from markdown_it.token import Token
 
@@ -379,6 +387,9 @@ def _without_foreign_images(tokens: Sequence[Token], numbers: Mapping[str, str])
         address = str(token.attrs.get("src", "")) if token.type == "image" else ""
         if token.type == "image" and address in numbers:
             token.attrSet("src", numbers[address])
+            for name, pixels in zip(("width", "height"), sizes[address], strict=True):
+                if pixels:
+                    token.attrSet(name, pixels)
         if token.type != "image" or address in numbers:
             shown_tokens.append(token)
             continue

@@ -142,7 +142,9 @@ class Renderer:
                 if link.is_embed and embeds and not is_document(target.path):
                     source = memory if target is memory else target.path
                     embedded, room = self._embedded(source, link.heading, to, room)
-            placed.append(PlacedLink(link.span, address, link.label, link.is_embed, embedded))
+            placed.append(
+                PlacedLink(link.span, address, link.label, link.is_embed, embedded, link.size)
+            )
         return placed
 
     def _file_address(self, file: str, heading: str, to: Addresses) -> str:
