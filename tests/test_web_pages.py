@@ -357,6 +357,15 @@ def test_web_images_have_the_size_in_their_label(tmp_path: Path) -> None:
     assert ">120</a>" in html
 
 
+def test_web_text_has_the_direction_of_its_first_letter() -> None:
+    """Each heading, paragraph, item, cell and input has its own direction, as in Obsidian."""
+    from memvault.web import pages
+
+    rules = re.findall(r"(?m)^([^{}\n]+)\{([^{}]+)\}", pages.asset("style.css"))
+    (selectors,) = [names for names, style in rules if "unicode-bidi: plaintext" in style]
+    assert {"h1", "p", "li", "td", "textarea", "input"} <= set(selectors.strip().split(", "))
+
+
 def test_web_contents_omit_headings_without_text(tmp_path: Path) -> None:
     """Each link in a page's contents has a text."""
     from memvault.web.addresses import ServedAddresses
