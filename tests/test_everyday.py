@@ -344,6 +344,17 @@ def test_links_to_file_name_with_percent_sign_round_trip(planned: Path, vault: V
     assert [entry.get("memId") for entry in links] == ["plan-7k2m9q"] * 2
 
 
+def test_links_list_paths_of_attachments(vault: Vault, folder: Path) -> None:
+    """A link to an attachment has its path; a link to an agent's file or to nothing is broken."""
+    write(folder, ".obsidian/app.json", '{"attachmentFolderPath": "assets"}')
+    for path in ("assets/my bee.png", "agents/bob/plan.json", "agents/bob/goals.md"):
+        write(folder, path, "{}")
+    write(folder, "n.md", "![[my bee.png|9]] [[assets/my bee.png]] [[plan.json]] [[goals.md]]\n")
+    links = called(vault, "memory_links", memId="n.md")["links"]
+    assert [entry.get("filePath") for entry in links] == ["assets/my bee.png"] * 2 + [None] * 2
+    assert [entry.get("problem") for entry in links] == [None] * 2 + ["no such memory"] * 2
+
+
 def test_search_for_tag_with_comma_finds_nothing(vault: Vault) -> None:
     """Searching for a tag that no memory can have finds nothing and is not an error."""
     assert called(vault, "tag_list", under="a,b")["tags"] == []

@@ -28,7 +28,6 @@ from memvault.vault.markdown import (
     links,
     without_block_id,
 )
-from memvault.vault.markdown_inline import Link
 from memvault.vault.names import name_key, normalize_title
 
 _MAX_PREVIEW = 800
@@ -110,7 +109,8 @@ def definition(document: EditorDocument, position: types.Position) -> types.Loca
     start = types.Position(0, 0)
     target, link = found.resolved.target, found.resolved.link
     if target is None:
-        path = _file_of(document, link) if link is not None else ""
+        files = LinkedFiles(state.store.root)
+        path = files.target(link, document.path) if link is not None else ""
         return types.Location(state.uri(path), types.Range(start, start)) if path else None
     if is_document(target.path):  # its unsaved text has different lines than its file
         return types.Location(state.uri(target.path), types.Range(start, start))
@@ -119,15 +119,6 @@ def definition(document: EditorDocument, position: types.Position) -> types.Loca
     at = place_of(body, found.heading) if found.heading else 0
     at = len(lines.text) - len(body) + at if at else 0
     return types.Location(state.uri(target.path), lines.range(at, at))
-
-
-def _file_of(document: EditorDocument, link: Link) -> str:
-    """Return the path of the file that a link refers to, or an empty string."""
-    root = document.state.store.root
-    path = link.path_beside(document.path)
-    if path and not path.startswith(".") and (root / path).is_file():
-        return path
-    return LinkedFiles(root).find(link.target, document.path)
 
 
 def hover(document: EditorDocument, position: types.Position, markdown: bool) -> types.Hover | None:

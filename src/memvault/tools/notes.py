@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from memvault.index.protocol import MemoryRecord, StoredLink, View
     from memvault.memories.link_graph import ResolvedLink
     from memvault.model import Memory
+    from memvault.vault.linked_files import LinkedFiles
 
 group = ToolGroup("notes", "Links, tags and names", place=95)
+_OF_AGENTS = ("agents/", "spaces/")
 
 _Tags = Annotated[
     list[str], Arg("The tags", positional=True, completes="tag", json_aliases=TAG_ALIASES)
@@ -145,12 +147,16 @@ def memory_links(
 ) -> results.MemoryLinks:
     """List a memory's links: wikilinks, embeds, markdown links, and links in its header.
 
-    A link without a memory id is broken: its target does not exist.
+    A link with a problem is broken: its target does not exist. A link to a file that is not a
+    memory has only its path.
     """
+    from memvault.vault.linked_files import LinkedFiles
+
     memory = call.resolve(name)
     outgoing = call.engine.on_view(lambda view: call.link_graph(view).outgoing(memory))
     shown, paging = paginate(outgoing, limit, offset, "It has no links")
-    return {"links": [_link_item(link) for link in shown], **paging}
+    files = LinkedFiles(call.root)
+    return {"links": [_link_item(link, files, memory.path) for link in shown], **paging}
 
 
 @group.tool(
@@ -208,14 +214,17 @@ def memory_orphans(
     return {"orphans": [memory_reference(entry) for entry in orphans], **paging}
 
 
-def _link_item(resolved: ResolvedLink) -> results.OutgoingLink:
+def _link_item(resolved: ResolvedLink, files: LinkedFiles, source: str) -> results.OutgoingLink:
     from memvault.recall.answer import memory_reference
 
-    target: dict[Any, Any] = (
-        {**memory_reference(resolved.target)}
-        if resolved.target is not None
-        else {"problem": "no such memory"}
-    )
+    target: dict[Any, Any] = {"problem": "no such memory"}
+    if resolved.target is not None:
+        target = {**memory_reference(resolved.target)}
+    elif resolved.link is not None:
+        path = files.target(resolved.link, source)
+        # Another agent's files are not revealed.
+        if path and not path.lower().endswith(".md") and not path.startswith(_OF_AGENTS):
+            target = {"filePath": path}
     return {"link": resolved.name, **target, **_kind(resolved)}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from memvault.files.walk import walk
 from memvault.sanitize import replace_surrogates
 from memvault.settings.exclusions import TOOL_FOLDERS
+from memvault.vault.markdown_inline import Link
 from memvault.vault.names import link_distance, name_key
 
 
@@ -42,6 +43,11 @@ class LinkedFiles:
         named = self._by_name.get(key.rpartition("/")[2], ())
         matches = (path for path in named if f"/{name_key(path)}".endswith(key))
         return min(matches, key=lambda path: link_distance(path, source), default="")
+
+    def target(self, link: Link, source: str) -> str:
+        """Return the path of the file that a link in the file ``source`` refers to, or ''."""
+        beside = link.path_beside(source)
+        return (self.find(beside, source) if beside else "") or self.find(link.target, source)
 
 
 def _can_be_linked(name: str) -> bool:
