@@ -293,10 +293,12 @@ def test_web_hides_comments(tmp_path: Path, run: Run) -> None:
     write(root, "b.md", "# B\n\nEmbedded %%secret 7%% text.\n")
     session = WebSession(root)
     read = session.read("a.md", ServedAddresses()).text
+    lines = [link["text"].split() for link in session.read("b.md", ServedAddresses()).backlinks]
     session.close()
+    assert lines[0] == ["-", "[[B]]", "in"]
     site = tmp_path / "site"
     succeeded(run("export", str(site), "--to", "site", cwd=root))
-    shown = [read.html, *(file.read_text("utf-8") for file in site.rglob("*.*"))]
+    shown = [read.html, str(lines), *(file.read_text("utf-8") for file in site.rglob("*.*"))]
     assert not [html for html in shown if "secret" in html.lower()]
     assert "<p>starts</p>" in read.html.replace("<p> ", "<p>")
     assert "<code>%%code%%</code>" in read.html
