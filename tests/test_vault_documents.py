@@ -158,18 +158,18 @@ def test_show_page_option_prints_one_page(root: Path, opened: Vault, run: Run) -
     refused(run("show", "report.pdf", "--page", "1", "--section", "x", cwd=root), 2)
 
 
-def test_show_accepts_places_in_documents_with_unusual_names(root: Path, run: Run) -> None:
+def test_show_accepts_places_in_documents_with_unusual_names(folder: Path, run: Run) -> None:
     """A place that recall prints can be shown, even if the file's name contains a #."""
     rows = "".join(f"otter {number},{number}\n" for number in range(50))
     for name in ("pond #2 50% é.csv", "a.b #3.csv"):
-        write(root, name, f"Name {name[0]},Count\n{rows}")
-        found = succeeded(run("recall", f"name {name[0]} otter 49", "--json", cwd=root)).json
+        write(folder, name, f"Name {name[0]},Count\n{rows}")
+        found = succeeded(run("recall", f"name {name[0]} otter 49", "--json")).json
         place = found["memories"][0]["place"]
         assert place == f"{name}#Rows 41-51"
-        part = succeeded(run("show", place, cwd=root)).out
+        part = succeeded(run("show", place)).out
         assert "otter 49" in part
         assert "otter 2 " not in part
-        assert "otter 2 " in succeeded(run("show", name, cwd=root)).out
+        assert "otter 2 " in succeeded(run("show", name)).out
 
 
 def test_links_resolve_to_documents(opened: Vault) -> None:
