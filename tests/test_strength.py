@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from conftest import Run, index_of, recalled, titles, write
+from conftest import Run, explained, index_of, recalled, titles, write
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
 from memvault.recall import answer
@@ -26,6 +26,7 @@ FEW = {
     "Choir": "The choir meets in the old school on Thursdays.",
 }
 STRONG = "when does the ferry to Aldern leave from the northern pier"
+POSTGRES = "# PostgreSQL\n\nOur database is PostgreSQL 16.\n"
 WEAK = "quarterly revenue of the company's shareholders in percent"
 
 
@@ -299,3 +300,21 @@ def test_unknown_script_matches_no_memory(
     found = recalled(vault, query)
     assert {entry["strength"] for entry in found} <= {"weak"}
     assert recalled(vault, "护照放在哪里")[0]["title"] == "护照"
+
+
+def test_strength_of_changed_memory_does_not_need_its_vectors(
+    folder: Path, deep_now: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A changed memory still answers a question before its transformer vectors are computed."""
+    for number in range(12):
+        write(folder, f"{number}.md", f"# Idea {number}\n\nA thought about gardens and kites.\n")
+    write(folder, "pg.md", POSTGRES)
+    with open_vault(folder) as vault:
+        assert vault.recall("which database")["memories"][0]["strength"] == "strong"
+        monkeypatch.setenv("MEMVAULT_DEEP", "auto")
+        write(folder, "pg.md", f"---\ntags: [new]\n---\n\n{POSTGRES}")
+        with FileLock(index_of(folder) / "deep" / "following.lock"):  # no embedding process runs
+            found = explained(vault, "which database")
+    assert found[0]["title"] == "PostgreSQL"
+    assert "deep" in found[0]["why"]
+    assert found[0]["strength"] != "weak"

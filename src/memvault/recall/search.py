@@ -201,10 +201,13 @@ class Search:
         scores = {entry.uid: entry.score for entry in scored}
         best = scored[0].score if scored else 0.0
         fits = self._weights(False), self._weights(True)
+        static_fit = select_weights(self._candidates.has_vectors)
 
         def probability(uid: int) -> float:
             behind = best - scores.get(uid, 0.0)
             fit = fits[self._is_multilingual(uid)]
+            if self._has_only_static_vectors(uid):
+                fit = static_fit
             value = ranking.probability(self._rows[uid], fit, behind, self._query, self._days)
             # Round as displayed, so that a displayed value can be used as a threshold.
             return round(value, 4) if value < _CERTAIN else 1.0
@@ -261,6 +264,13 @@ class Search:
         """Return whether the bundled multilingual model embedded a memory, or may have."""
         hit = self._candidates.vector.get(uid)
         return self._candidates.is_multilingual if hit is None else hit.is_multilingual
+
+    def _has_only_static_vectors(self, uid: int) -> bool:
+        """Return whether the transformer has not embedded a memory in English yet."""
+        hit = self._candidates.vector.get(uid)
+        if hit is None or not hit.is_estimated or hit.is_multilingual:
+            return False
+        return self._rows[uid].tokens is None
 
     def _weights(self, is_multilingual: bool) -> RankingWeights:
         """Return the weights for the available signals and the given bundled model."""
