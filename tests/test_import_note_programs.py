@@ -408,7 +408,7 @@ def test_rejected_pack_files_are_reported(run: Run, folder: Path, tmp_path: Path
     assert "Broody." in got.text("Hen.md")
     reasons = dict(got.unreadable)
     assert len(reasons) == len(got.unreadable) == 3
-    assert "import limit" in reasons["Hen.textpack/assets/big.bin"]
+    assert "size limit" in reasons["Hen.textpack/assets/big.bin"]
     assert "points outside" in reasons["Hen.textpack/assets/../../out.png"]
     assert "symbolic link" in reasons["Hen.textpack/assets/link.png"]
 

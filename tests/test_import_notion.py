@@ -76,7 +76,7 @@ def test_nested_zip_expansion_is_limited(run: Run, folder: Path, tmp_path: Path)
     bomb = zipped((f"Bomb {ROW}.md", b"\0" * (270 << 20)))
     write(tmp_path, "e.zip", zipped((f"{PART}1.zip", ONE), (f"{PART}2.zip", bomb)))
     got = Imported(run, folder, tmp_path / "e.zip", "notion")
-    assert got.unreadable == {(f"Bomb {ROW}.md", "the zip expands beyond the import limit")}
+    assert got.unreadable == {(f"Bomb {ROW}.md", "the zip expands beyond the size limit")}
     assert "pack" in got.text("Trip.md")
 
 

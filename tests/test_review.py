@@ -225,20 +225,23 @@ def test_review_quits_immediately_and_masks_secrets(troubled: Path) -> None:
 
 def test_stats_count_vault_contents(run: Run, folder: Path, vault: Vault) -> None:
     """Memories, types, tags, links, growth and stale items are counted, as JSON and as bars."""
-    write(folder, "fact/a.md", "---\ntags: [x, y]\n---\n\n# A\n\n[[B]] and [[C]]\n")
+    write(folder, "fact/a.md", "---\ntags: [x, y]\n---\n\n# A\n\n[[B]] and [[C]], [[C]]\n")
     write(folder, "fact/b.md", "---\ntags: [x]\n---\n\n# B\n\n[[C]]\n")
     write(folder, "C.md", "# C\n")
     old = "2020-05-05T00:00:00.000Z"
     write(folder, "D.md", f"---\ncreated: {old}\nmodified: {old}\n---\n\n# D\n")
     vault.remember("E", "New.", memory_type="fact", supersedes="B")
     said = vault.call("vault_stats")
-    assert (said["memories"], said["links"], said["unlinked"], said["superseded"]) == (5, 4, 1, 1)
+    assert (said["memories"], said["links"], said["unlinked"], said["superseded"]) == (5, 5, 1, 1)
     assert said["types"] == [{"name": "fact", "count": 3}, {"name": "context", "count": 2}]
     assert said["tags"] == [{"name": "x", "count": 2}, {"name": "y", "count": 1}]
     assert said["months"][0]["count"] == 1
     assert said["months"][-1]["count"] == 5
     assert said["days"][-1]["count"] == 1
-    assert [entry["title"] for entry in said["mostLinked"]] == ["C", "B"]
+    most_linked = {entry["title"]: entry["count"] for entry in said["mostLinked"]}
+    assert [*most_linked] == ["C", "B"]
+    for title, count in most_linked.items():
+        assert count == vault.backlinks(title)["total"] == 2
     assert [entry["title"] for entry in said["oldest"]] == ["D"]
     shown = succeeded(run("stats")).out
     assert "5 memories" in shown

@@ -247,7 +247,7 @@ def test_unreadable_documents_are_reported(opened: Vault, path: str) -> None:
     assert "`ignore`" in findings[0]
     assert "Error" not in findings[0]
     assert "Errno" not in findings[0]
-    assert path != "bomb.docx" or "expands beyond the import limit" in findings[0]
+    assert path != "bomb.docx" or "expands beyond the size limit" in findings[0]
 
 
 @pytest.mark.parametrize(

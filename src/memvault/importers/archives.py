@@ -109,7 +109,7 @@ class _ArchiveSource(Source):
 
     @property
     def _too_large(self) -> str:
-        return f"the {self.form} expands beyond the import limit"
+        return f"the {self.form} expands beyond the size limit"
 
     def _why_unsafe(self, entry: _Entry) -> str:
         """Return why the name or size of a file is not accepted; empty if it is."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import timedelta
-from itertools import islice
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, TypeVar
 
 from memvault import clock
@@ -70,19 +70,23 @@ def statistics(call: Call) -> VaultStatistics:
 
 
 def _statistics(view: View, recorded: Activity) -> VaultStatistics:
-    links = Counter[int]()
+    backlinks = Counter[int]()
     linked: set[int] = set()
     graph = LinkGraph.without_unlinked(view, view.record)
-    for link in graph.indexed():
-        links[link.target] += 1
-        linked |= {link.source, link.target}
+    total = 0
+    for source, links in groupby(graph.indexed(), lambda link: link.source):
+        targets = [(link.target, link.stored.key, link.stored.line) for link in links]
+        total += len(targets)
+        # Count lines, like the list of a memory's backlinks.
+        backlinks.update(target for target, *_ in set(targets))
+        linked |= {source, *(target for target, *_ in targets)}
     totals = view.visit_records(lambda records: _totals(view, records, recorded, linked))
     recalls = recorded.recalls
     recalled = {mem_id: recalls[mem_id] for mem_id in totals.recalled}
     return {
         "memories": totals.memories,
         "bytes": totals.bytes,
-        "links": links.total(),
+        "links": total,
         "unlinked": totals.unlinked,
         "superseded": totals.superseded,
         "expired": totals.expired,
@@ -91,7 +95,7 @@ def _statistics(view: View, recorded: Activity) -> VaultStatistics:
         "tags": _counted(totals.tags),
         "months": _months(totals.months),
         "days": recorded.days,
-        "mostLinked": _listed(view, _ranked(links, lambda uid: graph.entries[uid].path)),
+        "mostLinked": _listed(view, _ranked(backlinks, lambda uid: graph.entries[uid].path)),
         "mostRecalled": _listed(
             view, ((totals.recalled[mem_id], n) for mem_id, n in _ranked(recalled, str)[:_LISTED])
         ),

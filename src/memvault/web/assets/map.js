@@ -451,7 +451,7 @@
   };
 
   const legend = () => {
-    const shown = view.groups().filter(({ count }, number) => number < 9 && count > 1);
+    const shown = view.groups().filter(({ count }, number) => number < 9 && (count > 1 || view.colorBy === "type"));
     $("legend").replaceChildren(...shown.map(({ name, count, color }) => {
       const row = element("li");
       row.innerHTML = '<svg viewBox="0 0 8 8"><circle cx="4" cy="4" r="4"/></svg>';
