@@ -318,3 +318,23 @@ def test_strength_of_changed_memory_does_not_need_its_vectors(
     assert found[0]["title"] == "PostgreSQL"
     assert "deep" in found[0]["why"]
     assert found[0]["strength"] != "weak"
+
+
+@pytest.mark.parametrize(
+    ("title", "text"),
+    [
+        ("שלום עולם", "זהו פתק קצר על הגינה."),
+        ("日本語ノート", "これは庭についての短いメモです。"),
+        ("Привет, мир", "Короткая заметка о саде."),
+    ],
+)
+def test_memory_with_the_query_as_title_is_strong(
+    folder: Path, deep_now: None, title: str, text: str
+) -> None:
+    """In a vault in English, a memory is a strong match for its title in another language."""
+    for number in range(24):
+        write(folder, f"{number}.md", f"# Idea {number}\n\nA thought about gardens and kites.\n")
+    write(folder, "other.md", f"# {title}\n\n{text}\n")
+    with open_vault(folder) as vault:
+        first = vault.recall(title)["memories"][0]
+    assert (first["title"], first["strength"]) == (title, "strong")

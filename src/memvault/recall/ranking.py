@@ -14,7 +14,7 @@ from itertools import chain, combinations
 from memvault import clock
 from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT, MemoryRecord, SentenceFeatures
 from memvault.named_tuple import NamedTuple
-from memvault.recall.answer import ScoredMemory
+from memvault.recall.answer import STRONG, ScoredMemory
 from memvault.recall.dates import DateConstraint, date_proximity, effective_date, is_newer
 from memvault.recall.features import FeatureRow, columns, evidence
 from memvault.recall.filters import tags_with_parents
@@ -45,12 +45,18 @@ def probability(
     """Return the probability in 0..1 that a memory answers a query, including its requested days.
 
     ``behind`` is the difference between the best score and the memory's score. A query that
-    consists of stop words or punctuation is answered only by a memory with that title.
+    consists of stop words or punctuation is answered only by a memory with that title. A memory
+    whose title is the query is a strong match in any language.
     """
     is_vague = query.is_vague and days is None
-    if is_vague and normalize_title(row.record.title) != normalize_title(query.text):
+    is_title = (is_vague or row.sentences.title_coverage >= 1.0) and normalize_title(
+        row.record.title
+    ) == normalize_title(query.text)
+    if is_vague and not is_title:
         return 0.0
     value = answer_probability(evidence(row, len(query.words)), fit, behind)
+    if is_title:
+        return max(value, STRONG)
     if days is None:
         numbers = row.sentences.number_coverage
         return (
