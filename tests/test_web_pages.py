@@ -368,6 +368,31 @@ def test_web_text_has_the_direction_of_its_first_letter() -> None:
     assert {"h1", "p", "li", "td", "textarea", "input"} <= set(selectors.strip().split(", "))
 
 
+def test_web_hides_comments_in_parts(tmp_path: Path) -> None:
+    """Comments stay hidden in embedded parts, link labels, backlinks and texts shown as written."""
+    from memvault.web.addresses import ServedAddresses
+    from memvault.web.session import WebSession
+
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    comment = "%%\nsecret 1\n\n# Secret 2\n\nSecret 3 ^x\n\nSecret 4 %% [[A]] end"
+    write(root, "b.md", f"# B\n\nBefore.\n\n{comment} %%\nsecret 5 %%\n\nBlock. ^x\n")
+    write(root, "long.md", f"# Long\n\n{'Words. ' * 10_000}\n\n{comment}\n\nBlock. ^x\n")
+    write(root, "plain.md", f"# Plain\n\n%%secret 6%%\n\n{'*a* ' * 40_000}\n")
+    embeds = "![[B#B]]\n\n![[Long#^x]]\n"
+    write(root, "a.md", f"# A\n\n[shown %%secret 7%% <!-- secret 8 -->](b.md)\n\n{embeds}")
+    session = WebSession(root)
+    pages = {name: session.read(name, ServedAddresses()) for name in ("a.md", "plain.md")}
+    session.close()
+    shown = [*(page.text.html for page in pages.values()), str(pages["a.md"].backlinks)]
+    assert not [text for text in shown if "secret" in text.lower()]
+    assert ">shown" in shown[0]
+    assert shown[0].count("Block.") == 2
+    assert "Before." in shown[0]
+    assert "*a*" in shown[1]
+    assert "[[A]] end" in shown[2]
+
+
 def test_web_contents_omit_headings_without_text(tmp_path: Path) -> None:
     """Each link in a page's contents has a text."""
     from memvault.web.addresses import ServedAddresses

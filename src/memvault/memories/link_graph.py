@@ -21,7 +21,7 @@ from memvault.model import Memory, is_example
 from memvault.named_tuple import NamedTuple
 from memvault.recall.resolve import match_wikilink
 from memvault.vault.header_links import header_links
-from memvault.vault.markdown import links
+from memvault.vault.markdown import links, mask_comments
 from memvault.vault.markdown_inline import Link, path_beside
 from memvault.vault.names import link_distance, link_keys, name_key
 
@@ -224,8 +224,11 @@ class LinkGraph:
 
 
 def line_of(memory: Memory, link: StoredLink) -> tuple[int, str]:
-    """Return the number and text of the line in a memory's file that contains a link."""
-    text = memory.body.split("\n", link.line + 1)[link.line].strip()
+    """Return the number of the line in a memory's file that contains a link, and its text.
+
+    Comments in the text are replaced by spaces; they may begin or end in other lines.
+    """
+    text = mask_comments(memory.body).split("\n", link.line + 1)[link.line].strip()
     return memory.body_line + link.line, text
 
 

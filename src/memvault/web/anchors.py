@@ -6,7 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memvault.lazy_pattern import lazy_pattern
-from memvault.vault.markdown import find_block_id, headings, lines_with_code, without_block_id
+from memvault.vault.markdown import (
+    find_block_id,
+    headings,
+    lines_with_code,
+    mask_comments,
+    without_block_id,
+)
 
 if TYPE_CHECKING:
     from markdown_it.rules_core import StateCore
@@ -33,7 +39,7 @@ def heading_anchor(text: str) -> str:
 
 def section_of(body: str, reference: str) -> str:
     """Return the first section whose heading a link refers to, or an empty string."""
-    marks, anchor = list(headings(body)), anchor_of(reference)
+    marks, anchor = _shown_headings(body, mask_comments(body)), anchor_of(reference)
     for number, (start, _, level, text) in enumerate(marks):
         if heading_anchor(text) == anchor:
             ends = (mark[0] for mark in marks[number + 1 :] if mark[2] <= level)
@@ -41,18 +47,26 @@ def section_of(body: str, reference: str) -> str:
     return ""
 
 
+def _shown_headings(body: str, visible: str) -> list[tuple[int, int, int, str]]:
+    """Return the headings outside comments; ``visible`` is the text with comments masked.
+
+    A part of a text that begins or ends in a comment would show the comment.
+    """
+    return [mark for mark in headings(body) if visible[mark[0] : mark[1]].lstrip()[:1] == "#"]
+
+
 def around_block(body: str, reference: str) -> str:
     """Return the parts of a text that may contain the block that a link refers to.
 
-    A part begins and ends at a heading, or at a paragraph outside lists and quotes.
+    A part begins and ends at a heading, or at a paragraph outside lists, quotes and comments.
     """
-    anchor = anchor_of(reference)
-    boundaries = {start for start, *_ in headings(body)}
+    anchor, visible = anchor_of(reference), mask_comments(body)
+    boundaries = {start for start, *_ in _shown_headings(body, visible)}
     parts: list[str] = []
     begin, is_found, is_after_blank = 0, False, True
     for match, is_code in lines_with_code(body):
-        start, line = match.start(), match[0].rstrip()
-        if not is_code and (start in boundaries or (is_after_blank and match[0][0].isalpha())):
+        start, line = match.start(), visible[match.start() : match.end()].rstrip()
+        if not is_code and (start in boundaries or (is_after_blank and line[:1].isalpha())):
             if is_found:
                 parts.append(body[begin:start])
             begin, is_found = start, False

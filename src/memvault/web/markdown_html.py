@@ -153,14 +153,14 @@ def to_html(
     shown as it is.
     """
     if len(text) > _MAX_RENDERED or len(text) > MAX_MARKUP < markup_length(text):
-        return _plain(text, detector)
+        return _plain(text, links, detector)
     parser = _parser()
     environment: dict[str, Any] = {"docId": prefix} if prefix else {}
     if block:
         environment["block"] = anchor_of(block)
     tokens = parser.parse(_with_links(text, links), environment)
     if any(token.level >= _MAX_NESTING - 1 for token in tokens):
-        return _plain(text, detector)
+        return _plain(text, links, detector)
     _resolve_links(tokens, links, detector, prefix)
     _set_callouts(tokens)
     tokens = _with_embedded(tokens, links)
@@ -169,9 +169,13 @@ def to_html(
     return RenderedMarkdown(html.replace(_CHECKBOX, f'{_CHECKBOX} aria-label="Task"'), found)
 
 
-def _plain(text: str, detector: SecretDetector | None) -> RenderedMarkdown:
+def _plain(
+    text: str, links: Sequence[PlacedLink], detector: SecretDetector | None
+) -> RenderedMarkdown:
+    """Return text as it is, without its comments, which are links without a label."""
     from html import escape
 
+    text = _with_links(text, [link for link in links if not link.label])
     shown = escape(detector.masked(text) if detector else text)
     return RenderedMarkdown(f'<p class="notice">{_PLAIN}</p>\n<pre>\n{shown}</pre>', [])
 

@@ -14,7 +14,7 @@ from memvault.model import Memory, is_document
 from memvault.secrets.detector import allows
 from memvault.vault import paths
 from memvault.vault.linked_files import LinkedFiles
-from memvault.vault.markdown import comments, first_heading, inner_links, links
+from memvault.vault.markdown import comments, first_heading, inner_links, links, mask_comments
 from memvault.web.addresses import PICTURES, Addresses, public_id
 from memvault.web.anchors import anchor_of, around_block, section_of
 from memvault.web.markdown_html import (
@@ -142,9 +142,8 @@ class Renderer:
                 if link.is_embed and embeds and not is_document(target.path):
                     source = memory if target is memory else target.path
                     embedded, room = self._embedded(source, link.heading, to, room)
-            placed.append(
-                PlacedLink(link.span, address, link.label, link.is_embed, embedded, link.size)
-            )
+            label = link.label if link.is_wikilink else mask_comments(link.label)
+            placed.append(PlacedLink(link.span, address, label, link.is_embed, embedded, link.size))
         return placed
 
     def _file_address(self, file: str, heading: str, to: Addresses) -> str:

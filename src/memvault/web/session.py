@@ -31,7 +31,6 @@ from memvault.tools.notes import memory_backlinks, memory_orphans, tag_list
 from memvault.tools.recall import memory_list_types, memory_recall
 from memvault.tools.vault import memory_list, memory_show
 from memvault.vault import paths
-from memvault.vault.markdown import mask_comments
 from memvault.web.addresses import Addresses, is_hidden, public_id
 from memvault.web.markdown_html import RenderedMarkdown
 from memvault.web.memory_map import memory_map, similar_memories
@@ -41,7 +40,6 @@ from memvault.workspace import Workspace
 if TYPE_CHECKING:
     from memvault.index.protocol import View
     from memvault.results import (
-        BacklinkEntry,
         MemoryTypes,
         OrphanedMemories,
         ReviewedVault,
@@ -61,12 +59,6 @@ _MAX_REVIEWED = 200
 _MAX_TAGS = 1_000
 _SLOW_TOOLS = (vault_review, vault_stats, memory_orphans, memory_list_types, tag_list)
 """The tools that read every memory."""
-
-
-def _without_comments(backlink: BacklinkEntry) -> BacklinkEntry:
-    """Return a backlink without the comments in its line."""
-    text = backlink.get("text", "")
-    return {**backlink, "text": mask_comments(text)} if text else backlink
 
 
 class ReadMemory(NamedTuple):
@@ -203,7 +195,7 @@ class WebSession:
         """Return a memory with its text as HTML; raises ``NotFound`` and ``Ambiguous``."""
         name = self.path_of(name)
         entry = self.call(memory_show, name)
-        backlinks = list(map(_without_comments, self.call(memory_backlinks, name)["backlinks"]))
+        backlinks = self.call(memory_backlinks, name)["backlinks"]
         path = entry["filePath"]
         file = to.file(path) if is_document(path) and is_attachment(path) else None
         return ReadMemory(with_code_lines(entry), self._rendered(name, to), backlinks, file)
