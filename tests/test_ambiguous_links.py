@@ -13,6 +13,7 @@ from growth import Steps, check_growth
 from memvault import Vault
 from memvault.index.protocol import COMPLETE, LinkEntry, StoredLink
 from memvault.memories.link_graph import LinkGraph
+from memvault.vault.linked_files import LinkedFiles
 from memvault.vault.markdown_inline import path_beside
 from memvault.workspace import Workspace
 from wrong_vaults import examined, told
@@ -264,3 +265,19 @@ def test_links_to_frequent_name_resolve_in_linear_time() -> None:
         yield lambda: list(LinkGraph(entries, lambda _: None).indexed())
 
     check_growth(work, 1_000)
+
+
+@pytest.mark.promise("S51")
+def test_links_to_frequent_file_name_resolve_in_linear_time(tmp_path: Path) -> None:
+    """Many links to files that have the same name in different folders resolve in linear time."""
+
+    def work(size: int) -> Steps:
+        root = tmp_path / str(size)
+        for number in range(size):
+            write(root, f"{number}/image.png", "")
+        files = LinkedFiles(root)
+        assert files.find("0/image.png", "") == "0/image.png"
+        yield lambda: ["image.png" in files for _ in range(size)]
+        yield lambda: [files.find(f"{number}/image.png", "") for number in range(size)]
+
+    check_growth(work, 500)

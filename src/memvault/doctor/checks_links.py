@@ -253,11 +253,11 @@ def _is_resolved(
     bare = link.target.removeprefix("./").strip("/")
     if link.key:
         return True  # The link is in the header.
-    if vault.links.has_name(bare) or files.find(bare, entry.path):
+    if vault.links.has_name(bare) or bare in files:
         return True
     relative = link.beside or path_beside(link.target, entry.path)
     if link.beside.startswith("../"):
         if repository_files is None or not _is_outside(link.beside):
             return True
         return repository_files.may_exist(link.beside)
-    return vault.links.has_name(relative) or bool(files.find(relative, entry.path))
+    return vault.links.has_name(relative) or relative in files

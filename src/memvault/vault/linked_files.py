@@ -10,7 +10,7 @@ from memvault.files.walk import walk
 from memvault.sanitize import replace_surrogates
 from memvault.settings.exclusions import TOOL_FOLDERS
 from memvault.vault.markdown_inline import Link
-from memvault.vault.names import link_distance, name_key
+from memvault.vault.names import link_distance, name_key, path_suffixes
 
 
 class LinkedFiles:
@@ -23,15 +23,23 @@ class LinkedFiles:
         self._root = root
 
     @cached_property
-    def _by_name(self) -> dict[str, list[str]]:
-        by_name: dict[str, list[str]] = {}
+    def _by_key(self) -> dict[str, list[str]]:
+        """The paths of the files by each name that links may use."""
+        by_key: dict[str, list[str]] = {}
         for folder, folders, names in walk(self._root):
             below = os.path.relpath(folder, self._root).replace(os.sep, "/")
             prefix = "" if below == "." else f"{below}/"
             folders[:] = [name for name in folders if _can_be_linked(name)]
             for name in filter(_can_be_linked, names):
-                by_name.setdefault(name_key(name), []).append(f"{prefix}{name}")
-        return by_name
+                path = f"{prefix}{name}"
+                key = name_key(path)
+                for end in (key, *path_suffixes(key)):
+                    by_key.setdefault(end, []).append(path)
+        return by_key
+
+    def __contains__(self, target: str) -> bool:
+        """Return whether a file has this path, name or end of a path."""
+        return name_key(target) in self._by_key
 
     def find(self, target: str, source: str) -> str:
         """Return the path of the file with this path, name or end of a path; empty if none.
@@ -39,9 +47,7 @@ class LinkedFiles:
         If there are several, it is the one that a link in the file ``source`` refers to, as in
         Obsidian.
         """
-        key = f"/{name_key(target)}"
-        named = self._by_name.get(key.rpartition("/")[2], ())
-        matches = (path for path in named if f"/{name_key(path)}".endswith(key))
+        matches = self._by_key.get(name_key(target), ())
         return min(matches, key=lambda path: link_distance(path, source), default="")
 
     def target(self, link: Link, source: str) -> str:
