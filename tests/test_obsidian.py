@@ -290,6 +290,7 @@ def test_markdown_fence_ends_with_its_quote_or_list_item() -> None:
         "<!-- #a ",
         "%% <!-- ",
         "%% a\n\n`b %%` ",
+        "`%%` %% `\n",
         "> - ",
         "[a]: b\n",
         "[a][b] ![",

@@ -210,6 +210,7 @@ class InlineContent:
         self._inactive = 0
         """The number of outermost brackets that can still become an image but not a link."""
         self._ends: dict[str, int] = {}
+        self._code_spans = _CodeSpans("", 0, 0)
         self._segments = blocks.segments
         self._last_sign = self.flat.rfind("%%")
         token = _TOKEN if "[" in self.flat else _TOKEN_WITHOUT_LINKS
@@ -230,14 +231,12 @@ class InlineContent:
         """Parse a segment; return its end, or the end of a comment that begins in it."""
         flat, end = self.flat, self._segments[number][1]
         self._brackets, self._inactive, self._ends = [], 0, {}
-        ticks: _CodeSpans | None = None
         while match := token.search(flat, start, end):
             sign, position = match[0], match.start()
             start = match.end()
             first = sign[0]
             if first == "`":
-                ticks = ticks or _CodeSpans(flat, position, end)
-                if behind := ticks.end(match):
+                if behind := self._code_span_end(match, end):
                     start = behind
                     self._code(position, start)
             elif first == "]":
@@ -263,15 +262,22 @@ class InlineContent:
         for following in range(number, len(self._segments)):
             start, end = self._segments[following]
             start = max(start, position)
-            ticks: _CodeSpans | None = None
             while match := _COMMENT_END.search(self.flat, start, end):
                 start = match.end()
                 if match[0] == "%%":
                     return start
-                ticks = ticks or _CodeSpans(self.flat, match.start(), end)
-                start = ticks.end(match) or start
+                start = self._code_span_end(match, end) or start
         self._last_sign = position
         return 0
+
+    def _code_span_end(self, run: re.Match[str], end: int) -> int:
+        """Return the end of the code span that a backtick run opens, or 0 if it is not closed.
+
+        The positions of the runs in a segment with this end are found only once.
+        """
+        if self._code_spans.stop != end:
+            self._code_spans = _CodeSpans(self.flat, run.start(), end)
+        return self._code_spans.end(run)
 
     def _code(self, start: int, end: int) -> None:
         self.code.append((start, end))
@@ -431,6 +437,7 @@ class _CodeSpans:
     """The positions of backtick runs in part of the text, by length."""
 
     def __init__(self, text: str, start: int, end: int) -> None:
+        self.stop = end
         self._places: dict[int, list[int]] = {}
         for run in _TICKS.finditer(text, start, end):
             self._places.setdefault(run.end() - run.start(), []).append(run.start())
