@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, explained, index_of, refused, sampled, write
+from conftest import Run, explained, index_of, refused, sampled, succeeded, write
 from growth import Steps, check_growth
 from memvault import Vault, open_vault
 from memvault.files.lock import FileLock
@@ -430,6 +430,21 @@ def test_show_accepts_a_heading_after_the_name(folder: Path, run: Run) -> None:
     assert outdated.err == "note: there is no section 'Nothing'; the whole memory is shown\n"
     for name, unknown in (("nothing#Setup", "nothing"), ("[[no#Setup]]",) * 2, ("#Setup",) * 2):
         assert refused(run("show", name), 1) == f"error: There is no memory {unknown!r}"
+
+
+def test_show_accepts_a_heading_that_contains_a_hash(folder: Path, run: Run) -> None:
+    """The heading after a name may contain the character that separates them."""
+    write(
+        folder, "sharp.md", "# C# tips\n\n## C# 12\n\nNewer.\n\n### Issue #7\n\nOpen.\n\n## Use\n"
+    )
+    for heading in ("C# 12", "Issue #7"):
+        shown = succeeded(run("show", "sharp", "--section", heading)).out
+        for name in ("C# tips", "sharp", "sharp.md"):
+            assert succeeded(run("show", f"{name}#{heading}")).out == shown, name
+        assert run("show", f"[[sharp#{heading}]]").out == shown
+    assert "C# 12" in run("show", "C# tips#None#C# 1").err
+    many = f"none{'#' * 20_000}"
+    assert refused(run("show", many), 1).startswith("error: ")
 
 
 def test_show_accepts_a_heading_after_a_title_with_a_hash(folder: Path, run: Run) -> None:

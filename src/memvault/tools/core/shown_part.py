@@ -14,6 +14,9 @@ from memvault.vault.header_links import is_wikilink
 _SUFFIX = lazy_pattern(r"\.\w+(?=#|\Z)")
 """Matches a suffix at the end of a name or before the place in it; a file name may contain #."""
 
+_MAX_SIGNS = 6
+"""Maximum number of # signs in a name at which a heading may begin, in addition to the first."""
+
 
 def resolve_with_anchor(call: Call, name: str, may_be_unmerged: bool) -> tuple[Memory, bool, str]:
     """Return the memory with a name, whether it is unmerged, and the name's part after ``#``."""
@@ -31,9 +34,13 @@ def resolve_with_anchor(call: Call, name: str, may_be_unmerged: bool) -> tuple[M
         file, _, anchor = name.partition("#")
         if is_link or not file.strip() or not anchor:
             raise
-    with contextlib.suppress(NotFound):  # A title may contain #.
-        title, _, heading = name.rpartition("#")
-        return *_memory_named(call, title, may_be_unmerged), heading
+    title = name
+    for _ in range(_MAX_SIGNS):  # A title may contain #, and so may a heading.
+        title = title.rpartition("#")[0]
+        if len(title) <= len(file):
+            break
+        with contextlib.suppress(NotFound):
+            return *_memory_named(call, title, may_be_unmerged), name[len(title) + 1 :]
     return *_memory_named(call, file, may_be_unmerged), anchor
 
 
@@ -64,6 +71,10 @@ def heading_for_anchor(call: Call, memory: Memory, anchor: str, is_link: bool) -
     if anchor.startswith("^"):
         return None
     heading = anchor.replace("#", "/")
+    if heading != anchor:
+        with contextlib.suppress(NotFound):  # A heading may contain #.
+            find_section(memory.body, anchor)
+            return anchor
     if is_link:
         try:
             find_section(memory.body, heading)
