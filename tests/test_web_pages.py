@@ -393,6 +393,23 @@ def test_web_hides_comments_in_parts(tmp_path: Path) -> None:
     assert "[[A]] end" in shown[2]
 
 
+def test_web_text_after_a_comment_is_not_code(tmp_path: Path) -> None:
+    """The blanks after a hidden comment do not indent the text, in which they would mean code."""
+    from memvault.web.addresses import ServedAddresses
+    from memvault.web.session import WebSession
+
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, "a.md", "# A\n\n%%b%%    one\n\n- <!-- c -->     two\n\nthree %%d%% four\n")
+    session = WebSession(root)
+    html = session.read("a.md", ServedAddresses()).text.html
+    session.close()
+    assert "<pre>" not in html
+    assert "<p>one</p>" in html
+    assert "two</li>" in html
+    assert "<p>three four</p>" in html
+
+
 def test_web_contents_omit_headings_without_text(tmp_path: Path) -> None:
     """Each link in a page's contents has a text."""
     from memvault.web.addresses import ServedAddresses

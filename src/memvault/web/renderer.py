@@ -119,7 +119,8 @@ class Renderer:
 
         A comment becomes a link without a label, so it is not shown.
         """
-        placed = [PlacedLink(span, "", "", False) for span in comments(memory.body)]
+        hidden = (_with_blanks(memory.body, *span) for span in comments(memory.body))
+        placed = [PlacedLink(span, "", "", False) for span in hidden]
         shown = [link for link in links(memory.body) if link.form not in ("definition", "html")]
         shown += inner_links(memory.body)
         if not shown:
@@ -195,6 +196,14 @@ class Renderer:
             if is_attachment(inside) and (root / inside).is_file():
                 return inside
         return ""
+
+
+def _with_blanks(body: str, start: int, end: int) -> tuple[int, int]:
+    """Extend a comment's span by the blanks after it, which could indent the text, as in code."""
+    if not body[max(0, start - 1) : start].strip():
+        while body[end : end + 1] in (" ", "\t"):
+            end += 1
+    return start, end
 
 
 def is_attachment(path: str) -> bool:
