@@ -120,6 +120,20 @@ def test_site_and_graph_exports_mask_secrets(
     assert sum("<h1>Zebra</h1>" in text or "<h1>Okapi</h1>" in text for text in titles) == 2
 
 
+@pytest.mark.promise("S85")
+def test_site_masks_secret_split_by_comment(run: Run, tmp_path: Path) -> None:
+    """No part of a secret is in an exported site if the secret contains a hidden comment."""
+    value = made("GitHub token")[0]
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, "a.md", f"# A\n\nUse {value[:20]}%%c%%{value[20:]} here.\n")
+    target = tmp_path / "site"
+    succeeded(run("export", str(target), "--to", "site", cwd=root))
+    shown = [file.read_text("utf-8") for file in target.rglob("*.*") if file.is_file()]
+    assert not [text for text in shown if value[:20] in text or value[20:] in text]
+    assert sum("masked: GitHub token" in text for text in shown) == 2
+
+
 @pytest.mark.promise("S84")
 def test_web_masks_secret_split_by_markup() -> None:
     """A secret is masked in attributes and in rendered text, even if markup splits it."""

@@ -149,7 +149,10 @@ class _StaticSite:
                 text, headings = RenderedMarkdown("", [])
             else:
                 masked = self._detector.masking(memory.metadata)
-                plain = masked(plain_text(mask_comments(memory.body)))[:_MAX_TEXT]
+                visible = mask_comments(memory.body)
+                if visible != memory.body:  # A comment may be inside a secret.
+                    visible = mask_comments(masked(memory.body))
+                plain = masked(plain_text(visible))[:_MAX_TEXT]
                 self._texts[public_id(record, self._detector)] = plain
                 text, headings = renderer.prepared(memory, to)()
             entry = self._entry(record)
