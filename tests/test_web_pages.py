@@ -85,6 +85,22 @@ def test_web_shows_embedded_memories(tmp_path: Path) -> None:
     assert re.search(r'href="/m/[\w-]+#h-two-2"', html)
 
 
+def test_web_labels_embedded_tasks_once(tmp_path: Path) -> None:
+    """Each checkbox on a page has one label, even in an embedded memory."""
+    from memvault.web.addresses import ServedAddresses
+    from memvault.web.session import WebSession
+
+    root = tmp_path / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, "a.md", "# A\n\n- [ ] one\n\n![[B]]\n")
+    write(root, "b.md", "# B\n\n- [x] two\n")
+    session = WebSession(root)
+    html = session.read("a.md", ServedAddresses()).text.html
+    session.close()
+    labels = [checkbox.count("aria-label") for checkbox in re.findall("<input[^>]*>", html)]
+    assert labels == [1, 1]
+
+
 def test_web_embeds_have_own_anchors(tmp_path: Path) -> None:
     """Links within an embedded memory lead to its own headings and footnotes."""
     from memvault.web.addresses import ServedAddresses

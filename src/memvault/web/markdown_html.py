@@ -32,7 +32,8 @@ _IMAGES = tuple(PICTURES)
 _LABEL = lazy_pattern(r"[\[\]\\<>`*_!^~]")
 _INLINE_MARKUP = lazy_pattern(r"[\n!&*<\[\\\]_`~]")
 _CALLOUT = lazy_pattern(r"\[!([\w-]{1,40})\]([+-]?)[ \t]*")
-_CHECKBOX = '<input class="task-list-item-checkbox"'
+_CHECKBOX = lazy_pattern(r'<input class="task-list-item-checkbox"(?! aria-label)')
+"""Matches a checkbox without a label, which those in embedded HTML already have."""
 _MAX_RENDERED = 400_000
 """Maximum number of characters to render; a longer text is shown as it is."""
 MAX_MARKUP = 50_000
@@ -166,7 +167,7 @@ def to_html(
     tokens = _with_embedded(tokens, links)
     found = _set_anchors(tokens, prefix)
     html: str = parser.renderer.render(tokens, parser.options, environment)
-    return RenderedMarkdown(html.replace(_CHECKBOX, f'{_CHECKBOX} aria-label="Task"'), found)
+    return RenderedMarkdown(_CHECKBOX.sub(r'\g<0> aria-label="Task"', html), found)
 
 
 def _plain(
