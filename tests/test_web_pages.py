@@ -426,6 +426,14 @@ def test_web_text_after_a_comment_is_not_code(tmp_path: Path) -> None:
     assert "<p>three four</p>" in html
 
 
+def test_web_block_parts_are_separate_paragraphs() -> None:
+    """The first of two blocks with an id is shown, even if a heading follows it directly."""
+    body = "first ^x\n# H\n\nsecond ^x\n"
+    shown = to_html(around_block(body, "^x"), block="^x").html
+    assert shown == to_html(body, block="^x").html
+    assert "first" in shown
+
+
 def test_web_contents_omit_headings_without_text(tmp_path: Path) -> None:
     """Each link in a page's contents has a text."""
     from memvault.web.addresses import ServedAddresses

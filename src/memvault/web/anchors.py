@@ -74,7 +74,8 @@ def around_block(body: str, reference: str) -> str:
         if not is_found and not is_code:
             block_id = find_block_id(line.rstrip("# \t"))
             is_found = block_id is not None and anchor_of(f"^{block_id[1]}") == anchor
-    return "".join([*parts, body[begin:] if is_found else ""])
+    # A blank line keeps the paragraphs of two parts apart.
+    return "\n".join([*parts, body[begin:] if is_found else ""])
 
 
 def set_block_ids(state: StateCore) -> None:
