@@ -173,7 +173,7 @@ def to_html(
 def _plain(
     text: str, links: Sequence[PlacedLink], detector: SecretDetector | None
 ) -> RenderedMarkdown:
-    """Return text as it is, without its comments, which are links without a label."""
+    """Return the source text without comments, which are the ``links`` with an empty label."""
     from html import escape
 
     text = _with_links(text, [link for link in links if not link.label])
