@@ -148,12 +148,12 @@ class InspectedMemory(NamedTuple):
 class VaultInspection:
     """The input of every check: the memories, their links, other files and entries in a vault.
 
-    ``links`` may omit memories without links.
-    ``documents`` are not among the ``memories``. ``tree`` maps kinds to the paths of entries.
-    ``others`` contains the markdown files that are not memories, such as agents' files; ``files``
-    are ``others`` and the memories' files. ``remembered`` contains cached check results for
-    unchanged files. Checks of the index, the journal and other state of this machine read that
-    state through ``call``. ``read`` returns a file's bytes.
+    ``links`` may omit memories without links. ``documents`` are not among the ``memories``.
+    ``tree`` maps kinds to the paths of entries. ``others`` contains the markdown files that are not
+    memories, such as agents' files; ``files`` are ``others`` and the memories' files.
+    ``remembered`` contains cached check results for unchanged files. Checks of the index, the
+    journal and other state of this machine read that state through ``call``. ``read`` returns a
+    file's bytes.
     """
 
     call: Call

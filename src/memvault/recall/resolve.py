@@ -98,6 +98,8 @@ def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
 
 _FILE_KINDS = (0, 2, 3, 5)
 """Indexes of the kinds that compare files if ``_file_kinds`` is the first group."""
+_PATH_END_KINDS = (10, 11)
+"""Indexes of ``_path_end_kinds`` after ``_file_kinds`` and ``_title_kinds``."""
 _Kind = Callable[[Nameable], bool]
 _KeyOf = Callable[[str], str]
 
@@ -198,7 +200,7 @@ def match_file(name: str, entries: Iterable[Entry]) -> list[Entry]:
 def match_wikilink(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries that a wikilink refers to: one, none, or several."""
     target = normalize(link_target(name))
-    files = () if is_file_name(target) else (*_FILE_KINDS, 10, 11)
+    files = () if is_file_name(target) else (*_FILE_KINDS, *_PATH_END_KINDS)
     return _match(target, entries, (_file_kinds, _title_kinds, _path_end_kinds), files)
 
 

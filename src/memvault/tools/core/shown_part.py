@@ -70,18 +70,15 @@ def heading_for_anchor(call: Call, memory: Memory, anchor: str, is_link: bool) -
         return document_place.heading_of(anchor, memory.body)
     if anchor.startswith("^"):
         return None
-    heading = anchor.replace("#", "/")
-    if heading != anchor:
-        with contextlib.suppress(NotFound):  # A heading may contain #.
-            find_section(memory.body, anchor)
-            return anchor
-    if is_link:
-        try:
+    path = anchor.replace("#", "/")
+    for heading in dict.fromkeys((anchor, path)):  # A heading may contain #.
+        with contextlib.suppress(NotFound):
             find_section(memory.body, heading)
-        except NotFound:
-            call.notes.append(f"there is no section {heading!r}; the whole memory is shown")
-            return None
-    return heading
+            return heading
+    if not is_link:
+        return path
+    call.notes.append(f"there is no section {path!r}; the whole memory is shown")
+    return None
 
 
 def cut_part(call: Call, memory: Memory, section: str | None, around: str) -> dict[str, Any]:

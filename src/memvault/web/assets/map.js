@@ -38,11 +38,11 @@
       this.until = "";
       this.hovered = this.selected = null;
       this.boxes = [];
-      this.discs = null;
+      this.nodeBoxes = null;
       this.colorBy = new Set(data.nodes.map((node) => node.type)).size > 1 || small ? "type" : "community";
       this.connect(data.edges);
       this.renderer = new Sigma(this.graph, container, this.settings());
-      this.renderer.on("beforeRender", () => { this.boxes = []; this.discs = null; });
+      this.renderer.on("beforeRender", () => { this.boxes = []; this.nodeBoxes = null; });
       this.renderer.on("enterNode", ({ node }) => this.hover(node));
       this.renderer.on("leaveNode", () => this.hover(null));
       this.renderer.on("clickNode", ({ node }) => onSelect(Number(node)));
@@ -225,7 +225,7 @@
     }
 
     /** Return the bounding boxes of the nodes in pixels; empty if there are many nodes. */
-    squares() {
+    boxesOfNodes() {
       if (!this.renderer || this.graph.order > MAX_AVOIDED) return [];
       return this.graph.nodes().map((node) => {
         const shown = this.renderer.getNodeDisplayData(node);
@@ -251,8 +251,8 @@
         const box = boxOf(spot);
         return taken.filter(([left, top, right, bottom]) => left < box[2] && right > box[0] && top < box[3] && bottom > box[1]).length;
       };
-      this.discs ??= this.squares();
-      const free = spots.filter((spot) => !covered(spot, this.boxes)).map((spot) => [covered(spot, this.discs), spot]);
+      this.nodeBoxes ??= this.boxesOfNodes();
+      const free = spots.filter((spot) => !covered(spot, this.boxes)).map((spot) => [covered(spot, this.nodeBoxes), spot]);
       const [count, best] = free.reduce((one, other) => (other[0] < one[0] ? other : one), free[0] || [0, always && (spots[0] || [4, below])]);
       const mayCover = this.small || always || node.forceLabel || this.graph.order > MAX_STRICT;
       if (!best || (count && !mayCover)) return;
