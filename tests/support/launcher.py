@@ -191,13 +191,11 @@ class Launcher:
         """
         if len(stdin) > _PIPE:
             return None
-        started = self._fork(arguments, cwd, os.environ, COMMAND, merged=merged)
+        started = self._fork(arguments, cwd, os.environ, COMMAND, merged=merged, stdin=stdin)
         if started is None:
             return None
         _, (feeds, out, err), status = started
         assert err is not None
-        with suppress(BrokenPipeError):
-            os.write(feeds, stdin)
         os.close(feeds)
         said = _read((out, err), time.monotonic() + seconds)
         if said is None:
@@ -214,12 +212,14 @@ class Launcher:
         module: str,
         errors: bool = True,
         merged: bool = False,
+        stdin: bytes = b"",
     ) -> tuple[int, tuple[int, int, int | None], int] | None:
         """Fork a process; return its pid, our pipe ends, and the pipe that reports its exit."""
         with self._lock:
             if not self._can_fork(environment):
                 return None
             (reads, feeds), (out, out_end) = (os.pipe() for _ in range(2))
+            os.write(feeds, stdin)  # Before the command starts: some look for data without waiting.
             err, err_end = os.pipe() if errors else (None, os.dup(2))
             streams = [reads, out_end, out_end if merged else err_end]
             pid, status = self._ask(streams, [*arguments], str(cwd), dict(environment), module)
