@@ -242,6 +242,8 @@ class FastembedEmbedder:
         """Return the unit vectors, without token vectors."""
         return [self._without_tokens(vector) for vector in self.embed(texts)]
 
+    embed_few_tokens = embed_tokens
+
     def embed_query_tokens(self, text: str) -> TextVectors:
         """Return a query's vector, without token vectors."""
         return self._without_tokens(self.embed_query(text))

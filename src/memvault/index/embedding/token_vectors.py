@@ -136,5 +136,8 @@ class TokenEmbedder(Embedder, Protocol):
     def embed_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
         """Return the vector of each passage with its token vectors."""
 
+    def embed_few_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
+        """Do the same for a few short texts, avoiding a slow start."""
+
     def embed_query_tokens(self, text: str) -> TextVectors:
         """Return a query's vector with its token vectors."""

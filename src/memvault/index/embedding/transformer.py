@@ -137,6 +137,13 @@ class BuiltinTransformer:
             by_place = dict(zip(longest_first, embedded, strict=True))
         return [by_place[number] for number in range(len(texts))]
 
+    def embed_few_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
+        """Return the unit vectors of a few short texts, each with its token vectors.
+
+        The English model truncates them to its input, because it runs them like queries.
+        """
+        return [self._embed(text, is_query=self._shares_tokenizer) for text in texts]
+
     def embed_query(self, text: str) -> Matrix:
         """Return a query's unit vector, the normalized mean over its tokens; shape (dimension,)."""
         return self.embed_query_tokens(text).vector

@@ -571,7 +571,9 @@ class LocalIndex:
             transformer = TransformerVectors(self.transformer)
         if mode == "now" and overlay.alive is None:
             note = self._embed_now()
-        return VectorSearch(stored, lambda: self.static.table, transformer, waiting, note)
+        return VectorSearch(
+            stored, lambda: self.static.table, transformer, waiting, note, self._texts
+        )
 
     def _embed_now(self) -> str:
         """Compute missing transformer vectors; return a note on failure."""

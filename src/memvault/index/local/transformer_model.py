@@ -26,6 +26,7 @@ from memvault.vault import naming
 
 if TYPE_CHECKING:
     from memvault.index.embedding.token_vectors import TokenEmbedder
+    from memvault.index.local.unstored_vectors import UnstoredVectors
     from memvault.index.vectors.vector_store import VectorStore
 
 Mode = Literal["auto", "off", "now"]
@@ -53,6 +54,8 @@ class TransformerModel:
         self._choice: tuple[object, model_settings.ModelChoice] | None = None
         self._embedder: TokenEmbedder | None = None
         self._opened: VectorStore | None = None
+        self.unstored: dict[int, UnstoredVectors] = {}
+        """Vectors that searches computed before they were stored, by text hash."""
 
     @property
     def mode(self) -> Mode:
@@ -86,7 +89,7 @@ class TransformerModel:
             if automatic:
                 choice = choice._replace(name=automatic)
             if self._choice is not None and choice.name != self._choice[1].name:
-                self._embedder = self._opened = None
+                self.close()
             self._choice = state, choice
         return self._choice[1]
 
@@ -125,6 +128,7 @@ class TransformerModel:
     def close(self) -> None:
         """Release the vectors and the model; the next use opens them again."""
         self._embedder = self._opened = None
+        self.unstored.clear()
 
     @property
     def card(self) -> ModelCard | None:

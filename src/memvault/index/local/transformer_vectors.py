@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,12 +19,20 @@ from memvault.index.embedding.transformer import DATA
 from memvault.index.embedding.wordpiece import DATA as STATIC
 from memvault.index.local.soft_match import max_per_memory
 from memvault.index.local.transformer_model import TransformerModel
+from memvault.index.protocol import VectorQuery
 from memvault.index.vectors.nearest import ScoredPassages
 from memvault.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from memvault.index.local.unstored_vectors import Texts
 
 _MIN_COVERAGE = 0.5
 """The minimum share of memories with transformer vectors; with fewer, transformer vectors are not
 used, because the estimated mean cosine of all memories is too uncertain.
+"""
+_MAX_CHANGED = 50
+"""The maximum number of memories without vectors for which a search computes some. If more lack
+them, such as in a new vault, the background process needs minutes anyway.
 """
 
 
@@ -51,16 +60,19 @@ class TransformerVectors(NamedTuple):
 
     model: TransformerModel
 
-    def score(self, text: str, language: str, passages: ScoredPassages) -> TransformerScores:
+    def score(
+        self, query: VectorQuery, passages: ScoredPassages, texts: Texts
+    ) -> TransformerScores:
         """Score the passages of all memories against a query; if the model fails, add a note.
 
+        ``texts`` returns a memory's passage texts, to embed a few that lack vectors.
         A model that does not support the query's language is less reliable than the keyword index,
         so its scores are not used.
         """
         if self.model.mode == "off" or not len(passages.uids):
             return TransformerScores()
         try:
-            scores = self._score(text, language, passages)
+            scores = self._score(query, passages, texts)
         except EmbedderError as error:
             scores = TransformerScores(len(passages.firsts), note=failure_note(error))
         if scores.waiting and self.model.mode == "auto":
@@ -95,7 +107,12 @@ class TransformerVectors(NamedTuple):
             return {}
         query = embedder.embed_query_tokens(text)
         keys = list(passages)
-        codes, lengths = vectors.token_codes(np.concatenate([passages[key] for key in keys]))
+        hashes = np.concatenate([passages[key] for key in keys])
+        codes, lengths = vectors.token_codes(hashes)
+        if self.model.unstored:
+            from memvault.index.local.unstored_vectors import with_unstored_codes
+
+            codes, lengths = with_unstored_codes(self.model.unstored, hashes, codes, lengths)
         owners = np.repeat(np.arange(len(keys)), [len(passages[key]) for key in keys])
         has_tokens = lengths > 0
         if not has_tokens.any():
@@ -123,20 +140,26 @@ class TransformerVectors(NamedTuple):
             failure_note(EmbedderError(reason, "`memvault reindex` tries again")) if reason else ""
         )
 
-    def _score(self, text: str, language: str, passages: ScoredPassages) -> TransformerScores:
+    def _score(
+        self, query: VectorQuery, passages: ScoredPassages, texts: Texts
+    ) -> TransformerScores:
         firsts = passages.firsts
         vectors, card = self.model.opened(), self.model.card
         if vectors is None:
             return TransformerScores(len(firsts))
         rows = vectors.row_numbers(passages.hashes)
         waiting = int(np.logical_or.reduceat(rows < 0, firsts).sum())
-        is_supported = card is None or language in (*card.languages, "none")
+        is_supported = card is None or query.language in (*card.languages, "none")
         if waiting > len(firsts) * (1 - _MIN_COVERAGE) or not is_supported:
             return TransformerScores(waiting)
         embedder = self.model.embedder()
         if embedder.version != vectors.card.version:
             return TransformerScores(len(firsts))
-        cosines = vectors.score(embedder.embed_query_tokens(text).vector, rows)
+        cosines = vectors.score(embedder.embed_query_tokens(query.text).vector, rows)
+        if 0 < waiting <= _MAX_CHANGED:
+            from memvault.index.local.unstored_vectors import score_unstored
+
+            cosines = score_unstored(self.model.unstored, embedder, query, passages, cosines, texts)
         calibration = embedder.calibration or vectors.card.calibration
         if calibration is None:  # the anchors have changed since the card was written
             from memvault.index.embedding import calibrate

@@ -30,7 +30,7 @@ class VectorSearch(NamedTuple):
     transformer vectors are not available. ``load_table`` returns the static embedding table, and
     raises ``EmbedderError`` if it cannot be loaded. ``waiting`` is the number of memories without
     vectors that the search does not embed itself. ``note`` explains why their transformer vectors
-    could not be computed.
+    could not be computed. ``texts`` returns the passage texts of the memory at a path.
     """
 
     stored: Vectors | None
@@ -38,6 +38,7 @@ class VectorSearch(NamedTuple):
     transformer: TransformerVectors | None
     waiting: int
     note: str = ""
+    texts: Callable[[str], list[str]] | None = None
 
     def nearest(
         self,
@@ -72,7 +73,11 @@ class VectorSearch(NamedTuple):
             passages = passages.joined(counts, hashes_of(texts), table.embed(texts) @ vector)
         scores = None
         if self.transformer is not None and not query.only_static:
-            scores = self.transformer.score(query.text, query.language, passages)
+
+            def texts_of(uid: int) -> list[str]:
+                return overlay[uid] if uid in overlay else self._committed_texts(uid, manifest)
+
+            scores = self.transformer.score(query, passages, texts_of)
         calibration = (scores and scores.calibration) or table.calibration
         allowed = query.allowed_uids
         if visible is not None:
@@ -109,6 +114,12 @@ class VectorSearch(NamedTuple):
             is_multilingual=scores is not None and scores.is_multilingual,
             notes=self._notes(scores.note if scores else ""),
         )
+
+    def _committed_texts(self, uid: int, manifest: Manifest | None) -> list[str]:
+        """Return a committed memory's passage texts."""
+        if self.texts is None or manifest is None:
+            return []
+        return [text for _, path in manifest.paths([uid]) for text in self.texts(path)]
 
     def _notes(self, note: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(filter(None, (self.note, note))))

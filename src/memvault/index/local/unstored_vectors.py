@@ -1,0 +1,110 @@
+"""Compute the transformer vectors of a few changed passages during a search.
+
+The background process stores the vectors of a changed memory after some seconds. Until then, each
+search computes those of the most relevant passages, so that a memory that was just written ranks as
+it does later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from memvault.index.embedding.arrays import Codes, Flags, Hashes, Integers, Matrix
+from memvault.index.embedding.token_vectors import TokenEmbedder
+from memvault.index.protocol import VectorQuery
+from memvault.index.vectors.nearest import ScoredPassages, is_in
+from memvault.index.vectors.vector_file import hashes_of
+from memvault.named_tuple import NamedTuple
+
+Texts = Callable[[int], list[str]]
+"""A function that returns the passage texts of a memory; empty if it cannot be read."""
+_MAX_CHARACTERS = 1_500
+"""The maximum length of the texts embedded during one search, which takes about 100 ms."""
+_MAX_TRIED = 12
+"""The maximum number of passages whose memories are read."""
+_MAX_KEPT = 256
+
+
+class UnstoredVectors(NamedTuple):
+    """A passage's vector, shape (dimension,), and its token codes; none if the model has none."""
+
+    vector: Matrix
+    codes: Codes | None
+
+
+def score_unstored(
+    known: dict[int, UnstoredVectors],
+    embedder: TokenEmbedder,
+    query: VectorQuery,
+    passages: ScoredPassages,
+    cosines: Matrix,
+    texts: Texts,
+) -> Matrix:
+    """Return the cosines with those of relevant passages without a stored vector, which are nan.
+
+    Relevant are the passages of memories that the search must include, and the nearest by static
+    cosine. ``known`` maps text hashes to vectors computed by earlier searches, and is extended.
+
+    Raises:
+        EmbedderError: if the model cannot be used.
+    """
+    query_vector = embedder.embed_query_tokens(query.text).vector
+    scored = cosines.copy()
+    is_missing = np.isnan(cosines)
+    if query.allowed_uids is not None:
+        is_missing &= is_in(passages.uids, query.allowed_uids)
+    room, firsts = _MAX_CHARACTERS, passages.firsts
+    for position in _nearest_first(is_missing, query, passages)[:_MAX_TRIED].tolist():
+        text_hash = int(passages.hashes[position])
+        computed = known.get(text_hash)
+        if computed is None:
+            uid = int(passages.uids[position])
+            number = position - int(firsts[np.searchsorted(firsts, position, "right") - 1])
+            text = "".join(texts(uid)[number : number + 1])
+            if len(text) > room or hashes_of([text])[0] != text_hash:
+                continue  # it is too long, or its file has changed since
+            room -= len(text)
+            if len(known) >= _MAX_KEPT:
+                known.clear()
+            (vectors,) = embedder.embed_few_tokens([text])
+            codec = embedder.codec
+            codes = codec.encode(vectors) if codec is not None else None
+            known[text_hash] = computed = UnstoredVectors(vectors.vector, codes)
+        scored[position] = computed.vector @ query_vector
+    return scored
+
+
+def _nearest_first(is_missing: Flags, query: VectorQuery, passages: ScoredPassages) -> Integers:
+    """Return the positions of relevant passages without a vector, by falling static cosine."""
+    positions = np.flatnonzero(is_missing)
+    count = len(passages.cosines)
+    if count > query.limit:
+        least = np.partition(passages.cosines, count - query.limit)[count - query.limit]
+        is_near = passages.cosines[positions] >= least
+        is_near |= is_in(passages.uids[positions], query.include_uids)
+        positions = positions[is_near]
+    order: Integers = positions[np.argsort(-passages.cosines[positions], kind="stable")]
+    return order
+
+
+def with_unstored_codes(
+    known: dict[int, UnstoredVectors], hashes: Hashes, codes: Codes, lengths: Integers
+) -> tuple[Codes, Integers]:
+    """Return the concatenated token codes of texts, with those that are not stored.
+
+    ``lengths`` has the number of stored codes of each text.
+    """
+    added = {
+        number: computed.codes
+        for number, text_hash in enumerate(hashes.tolist())
+        if not lengths[number]
+        and (computed := known.get(text_hash)) is not None
+        and computed.codes is not None
+    }
+    if not added:
+        return codes, lengths
+    parts = np.split(codes, np.cumsum(lengths)[:-1])
+    parts = [added.get(number, part) for number, part in enumerate(parts)]
+    return np.concatenate(parts), np.array([len(part) for part in parts])
