@@ -124,6 +124,23 @@ def test_recall_does_not_embed_deleted_memory(
     assert len(embedded) == 1
 
 
+def test_remember_embeds_no_changed_memory(
+    folder: Path, without_worker: Callable[[], FileLock], embedded: list[str]
+) -> None:
+    """To name similar memories, remember does not embed the new memory or other changed ones."""
+    for number in range(6):
+        write(folder, f"n/{number}.md", f"# Note {number}\n\nThe green lamp {number} is here.\n")
+    with without_worker(), open_vault(folder) as vault:
+        for text in ("The green lamp is broken.", "The green lamp is repaired."):
+            written = vault.call("memory_remember", title=text, content=text, memory_type="fact")
+            assert written["similar"]
+        assert embedded == []
+        assert (
+            explained(vault, "which lamp was repaired")[0]["title"] == "The green lamp is repaired."
+        )
+    assert len(embedded) == 2
+
+
 @given(
     st.lists(st.tuples(st.booleans(), st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=8)
 )

@@ -8,6 +8,7 @@ from itertools import islice
 
 from memvault.errors import EmbedderError
 from memvault.index.protocol import (
+    NO_WAIT,
     KeywordAnswer,
     KeywordHit,
     KeywordQuery,
@@ -190,7 +191,7 @@ def retrieve(
     if request.mode == "tag":
         return CandidateSet(order=_by_tag(view, request.query, allowed))
     if request.mode == "vector":
-        return _rank_by_vectors(view, query, allowed, limit)
+        return _rank_by_vectors(view, query, request, allowed, limit)
     answer = KeywordAnswer()
     if not query.is_empty:
         # Any hit may contain the phrase, so none is cut off.
@@ -219,7 +220,7 @@ def _allowed_uids(view: View, filters: Filters) -> Set[int] | None:
 
 
 def _rank_by_vectors(
-    view: View, query: Query, allowed: Set[int] | None, limit: int
+    view: View, query: Query, request: RecallRequest, allowed: Set[int] | None, limit: int
 ) -> CandidateSet:
     """Search by vectors only, ordered by similarity.
 
@@ -228,7 +229,8 @@ def _rank_by_vectors(
     """
     if not query.text:
         return CandidateSet()
-    answer = _nearest(view, query, allowed, limit, ())
+    only_stored = request.patience == NO_WAIT
+    answer = _nearest(view, query, allowed, limit, (), only_stored)
     if answer.waiting and not answer.has_vectors:
         raise EmbedderError(
             f"None of {answer.waiting} memories has a vector yet",
@@ -265,10 +267,22 @@ def _hybrid_candidates(
 
 
 def _nearest(
-    view: View, query: Query, allowed: Set[int] | None, limit: int, keyword: Sequence[int]
+    view: View,
+    query: Query,
+    allowed: Set[int] | None,
+    limit: int,
+    keyword: Sequence[int],
+    only_stored: bool = False,
 ) -> VectorAnswer:
     """Return the nearest vectors, only static ones if too many candidates lack the others."""
-    vector_query = VectorQuery(query.text, query.language, allowed, limit, frozenset(keyword))
+    vector_query = VectorQuery(
+        query.text,
+        query.language,
+        allowed,
+        limit,
+        frozenset(keyword),
+        only_stored=only_stored,
+    )
     answer = view.nearest(vector_query)
     if _lacks_competitors(answer.hits, keyword):
         notes = answer.notes

@@ -156,7 +156,7 @@ class TransformerVectors(NamedTuple):
         if embedder.version != vectors.card.version:
             return TransformerScores(len(firsts))
         cosines = vectors.score(embedder.embed_query_tokens(query.text).vector, rows)
-        if 0 < waiting <= _MAX_CHANGED:
+        if 0 < waiting <= _MAX_CHANGED and not query.only_stored:
             from memvault.index.local.unstored_vectors import score_unstored
 
             cosines = score_unstored(self.model.unstored, embedder, query, passages, cosines, texts)
