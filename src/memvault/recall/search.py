@@ -38,7 +38,11 @@ _ALWAYS_SHOWN = 5
 _MIN_REPEATED = 80
 """The minimum length of a snippet that is checked for repetition in other memories."""
 _NEXT = 100
-"""The number of additional hits to compare if too few of the first ones can be shown."""
+"""The maximum number of additional hits to compare if too few of the first ones can be shown."""
+_GROWTH = 4
+"""The number of additional hits to compare for each hit compared so far."""
+_ENOUGH = 20
+"""The number of hits after which a strict vector search ends if none of the last were relevant."""
 
 
 class Search:
@@ -97,12 +101,16 @@ class Search:
             scored, newer = self._rank()
         if self._request.rerank:
             scored = self._rerank(scored, rerank_scores)
-        count = self._request.limit
+        count, previous = self._request.limit, 0
+        is_sorted = self._request.strict and self._request.mode == "vector"
         while True:
             results = self._page(scored, count, newer)
             if len(results) >= self._request.limit or count >= len(scored):
                 return results
-            count += _NEXT
+            if is_sorted and len(results) == previous and count >= _ENOUGH:
+                return results  # the next hits are less similar, so they are not relevant either
+            previous = len(results)
+            count += min(_NEXT, _GROWTH * count)
 
     @property
     def is_vague(self) -> bool:
