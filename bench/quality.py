@@ -14,6 +14,8 @@ for each ``metadata.project`` in sets with projects.
 
 With ``--engine milvus``, words and vectors are stored in a milvus-lite file.
 
+Transformer vectors are computed before the first query, unless ``MEMVAULT_DEEP`` is set.
+
 ``--save`` stores each query's values; ``--against`` compares with stored values, with confidence
 intervals.
 
@@ -192,6 +194,7 @@ def main() -> None:
     parser.add_argument("--against", type=Path, help="compare with values that were kept")
     parser.add_argument("--check", action="store_true", help="fail if hybrid is below one signal")
     options = parser.parse_args()
+    os.environ.setdefault("MEMVAULT_DEEP", "now")  # else results depend on a background process
     if options.check:
         options.ways, options.markdown = "keyword,vector,hybrid", True
         os.environ["MEMVAULT_DEEP"] = "now"
