@@ -348,6 +348,13 @@ def test_as_of_ignores_later_replacements(folder: Path, vault: Vault) -> None:
     assert as_of(vault, "our database", "2025-12-31") == []
 
 
+def test_as_of_hours_ago_omits_newer_memories(folder: Path, vault: Vault) -> None:
+    """``2 hours ago`` is a time of day: a memory written since then is not found."""
+    write(folder, "crane.md", "# Crane\n\nThe crane lifts ten tons.\n")
+    assert as_of(vault, "crane", "now")
+    assert as_of(vault, "crane", "2 hours ago") == []
+
+
 @pytest.mark.parametrize("mode", ["hybrid", "keyword", "vector", "tag"])
 def test_as_of_works_in_every_mode(folder: Path, vault: Vault, mode: str) -> None:
     """Memories created after the day are not found in any mode."""

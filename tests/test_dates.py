@@ -222,6 +222,30 @@ def test_since_and_until_accept_relative_dates(
     assert parse_moment(exact, False) == parse_moment(exact, True) == datetime.fromisoformat(exact)
 
 
+@pytest.mark.parametrize("place", ["UTC", "America/New_York", "Pacific/Kiritimati"])
+@pytest.mark.parametrize(
+    ("text", "days_ago", "of_day"),
+    [
+        ("2 hours ago", 0, time(13)),
+        ("an hour ago", 0, time(14)),
+        ("20 minutes ago", 0, time(14, 40)),
+        ("vor 2 Stunden", 0, time(13)),
+        ("il y a 20 minutes", 0, time(14, 40)),
+        ("yesterday at 14:00", 1, time(14)),
+        ("yesterday 9pm", 1, time(21)),
+    ],
+)
+def test_times_in_words_are_exact(
+    monkeypatch: pytest.MonkeyPatch, place: str, text: str, days_ago: int, of_day: time
+) -> None:
+    """A time in words is that time in the user's zone, not its day, as a start and as an end."""
+    at = datetime.combine(SUNDAY, time(15), ZoneInfo(place))
+    monkeypatch.setattr(clock, "now", lambda: at.astimezone(UTC))
+    expected = datetime.combine(SUNDAY - timedelta(days=days_ago), of_day, ZoneInfo(place))
+    with user_in(place):
+        assert parse_moment(text, False) == parse_moment(text, True) == expected
+
+
 @pytest.mark.parametrize("path", NOTES)
 def test_daily_weekly_and_monthly_names_are_parsed(path: str) -> None:
     """Daily, weekly and monthly notes are recognized by their usual names."""

@@ -454,14 +454,17 @@ def parse_moment(text: str, end: bool) -> datetime | None:
     A day or a longer period is parsed as its start, or with ``end`` as its end.
     """
     phrase = text.strip()
-    days = parse_period(phrase) or _parse_date_phrase(phrase, clock.today())
-    return clock.parse_age(phrase) if days is None else days.edge(end)
+    parsed: DateRange | datetime | None = parse_period(phrase) or clock.parse_age(phrase)
+    parsed = parsed or _parse_date_phrase(phrase, clock.today())
+    if parsed is None:
+        from memvault.recall import foreign_dates
+
+        parsed = foreign_dates.parse_phrase(phrase, clock.now())
+    return parsed.edge(end) if isinstance(parsed, DateRange) else parsed
 
 
 def _parse_date_phrase(text: str, today: date) -> DateRange | None:
-    """Return the days that a string refers to if it consists only of a date in words."""
-    if clock.parse_age(text) is not None:
-        return None
+    """Return the days that a string refers to if it consists only of an English date in words."""
     # Phrases with "ago" are approximate.
     mention = None if text.lower().endswith("ago") else find_date(text, today)
     if (
@@ -469,6 +472,4 @@ def _parse_date_phrase(text: str, today: date) -> DateRange | None:
         and set(text.replace(mention.words, " ").lower().split()) <= _PREPOSITIONS
     ):
         return mention.span
-    from memvault.recall import foreign_dates
-
-    return foreign_dates.parse_phrase(text, today)
+    return None

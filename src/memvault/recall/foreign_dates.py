@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import date, datetime, time
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -89,14 +89,20 @@ _LANGUAGES = tuple(
 )
 
 
-def parse_phrase(text: str, today: date) -> DateRange | None:
-    """Return the days that a string refers to if it is only a date, in any supported language."""
-    has_word = _LETTERS.search(text) is not None
-    return (
-        _parse_date(text, _LANGUAGES, today)
-        if has_word and len(text) <= _MAX_PHRASE_LENGTH
-        else None
-    )
+def parse_phrase(text: str, now: datetime) -> DateRange | datetime | None:
+    """Return the time or the days that a string refers to, in any supported language.
+
+    It must be only a date, such as ``vorgestern``, or a time, such as ``2 hours ago`` or
+    ``yesterday at 14:00``, which is in the user's time zone unless it names another.
+    """
+    if _LETTERS.search(text) is None or len(text) > _MAX_PHRASE_LENGTH:
+        return None
+    local = now.astimezone()
+    data = _date_data(text, _parser(_LANGUAGES, local.replace(tzinfo=None)))
+    if data is not None and data.period == "time":
+        moment: datetime = data.date_obj
+        return moment.astimezone()
+    return _parse_date(text, _LANGUAGES, local.date())
 
 
 def find_foreign_date(text: str, today: date) -> tuple[DateRange, str] | None:
@@ -178,17 +184,23 @@ def _languages_by_word() -> dict[str, list[str]]:
 
 def _parse_date(phrase: str, languages: tuple[str, ...], today: date) -> DateRange | None:
     """Return the day, week, month or year that dateparser reads from a phrase."""
-    try:
-        data = _parser(languages, today).get_date_data(phrase)
-    except (ValueError, OverflowError, TypeError, AttributeError):  # raised for unusual numbers
-        return None
-    if data.date_obj is None:
+    data = _date_data(phrase, _parser(languages, datetime.combine(today, time(12))))
+    if data is None:
         return None
     day: date = data.date_obj.date()
     if any(int(number) == day.year % 100 for number in _SHORT_YEAR.findall(phrase)):
         return None  # such as "32 May", read as May of the year 32
     period: Any = data.period
     return DateRange.containing(day, period if period in ("week", "month", "year") else "day")
+
+
+def _date_data(phrase: str, parser: Any) -> Any | None:
+    """Return dateparser's data about a phrase, or None if the phrase is not a date."""
+    try:
+        data = parser.get_date_data(phrase)
+    except (ValueError, OverflowError, TypeError, AttributeError):  # raised for unusual numbers
+        return None
+    return data if data.date_obj is not None else None
 
 
 def parse_full_date(text: str) -> datetime | None:
@@ -211,13 +223,15 @@ def _full_date_parser(order: str) -> Any:
     return DateDataParser(languages=list(_LANGUAGES), settings=settings)
 
 
-@cache
-def _parser(languages: tuple[str, ...], today: date) -> Any:
+@lru_cache(maxsize=16)
+def _parser(languages: tuple[str, ...], base: datetime) -> Any:
+    """Return a parser of dates relative to a local time without a time zone."""
     from dateparser.date import DateDataParser
 
     settings = {
-        "RELATIVE_BASE": datetime.combine(today, time(12)),
+        "RELATIVE_BASE": base,
         "PREFER_DATES_FROM": "past",
         "TIMEZONE": "UTC",
+        "RETURN_TIME_AS_PERIOD": True,
     }
     return DateDataParser(languages=list(languages), settings=settings)
