@@ -23,11 +23,7 @@ from memvault.files.lock import FileLock
 from memvault.named_tuple import NamedTuple
 from memvault.recall.answer import RELEVANT, STRONG
 from memvault.settings.vault_settings import Settings
-from memvault.vault.private_folder import (
-    RECEIPTS,
-    existing_private,
-    private_folder,
-)
+from memvault.vault.private_folder import RECEIPTS, existing_private, private_folder
 
 _COUNTS = "unused.json"
 _LOCK = "lock"

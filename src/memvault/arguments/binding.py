@@ -217,9 +217,7 @@ _MAX_IGNORED = 8
 
 
 def bind(
-    expected: tuple[Parameter, ...],
-    arguments: Mapping[str, Any],
-    whose: str,
+    expected: tuple[Parameter, ...], arguments: Mapping[str, Any], whose: str
 ) -> dict[str, Any]:
     """Validate JSON arguments, and return them by the names of the function's parameters.
 

@@ -398,10 +398,7 @@ def _caller(line: HookInvocation) -> Caller:
     from memvault.call import Caller
 
     return Caller(
-        line.agent or "main",
-        may_run_programs=False,
-        is_hook=True,
-        code_seconds=_CODE_SECONDS,
+        line.agent or "main", may_run_programs=False, is_hook=True, code_seconds=_CODE_SECONDS
     )
 
 

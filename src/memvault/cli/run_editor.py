@@ -76,8 +76,7 @@ def open_entry(
     if number > len(entries):
         results = "1 result" if len(entries) == 1 else f"{len(entries):,} results"
         raise NotFound(
-            f"There is no result {number}; the search found {results}",
-            "omit `--open` to list them",
+            f"There is no result {number}; the search found {results}", "omit `--open` to list them"
         )
     entry = entries[number - 1]
     if "unmergedBranch" in entry:
@@ -268,11 +267,7 @@ def edit_memory(call: Call, memory: Memory, line: int = 1) -> dict[str, Any]:
 
 
 def _record_edit(
-    call: Call,
-    memory: Memory,
-    before: bytes,
-    last: JournalEntry | None,
-    attributes: Attributes,
+    call: Call, memory: Memory, before: bytes, last: JournalEntry | None, attributes: Attributes
 ) -> bytes:
     """Record an editor's change to a file in the journal; return the bytes from before it.
 

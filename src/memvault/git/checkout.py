@@ -341,11 +341,7 @@ def _write_one(
 
 
 def _keep_revision(
-    saving: contextlib.ExitStack,
-    store: MemoryStore,
-    path: str,
-    before: bytes,
-    after: bytes | None,
+    saving: contextlib.ExitStack, store: MemoryStore, path: str, before: bytes, after: bytes | None
 ) -> None:
     """Store a file as a revision until ``saving`` ends, checking that it still equals ``before``.
 

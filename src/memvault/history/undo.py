@@ -219,10 +219,7 @@ def _remaining_steps(
 
 
 def _open_steps(
-    store: MemoryStore,
-    change: JournalEntry,
-    changes: Sequence[JournalEntry],
-    keeps_changed: bool,
+    store: MemoryStore, change: JournalEntry, changes: Sequence[JournalEntry], keeps_changed: bool
 ) -> tuple[list[RevertStep], list[str]]:
     steps = revert_steps(change.files)
     open_steps = [step for step in steps if not _is_done(store, step)]

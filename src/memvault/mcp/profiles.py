@@ -52,10 +52,7 @@ def profiles() -> dict[str, ToolProfile]:
     for name, heading in GROUPS.items():
         tools = tuple(command.tool for command in TOOLS if command.group == name)
         result[name] = ToolProfile(name, heading, tools)
-    return {
-        **result,
-        _ALL: ToolProfile(_ALL, "Every tool", tuple(entry.tool for entry in TOOLS)),
-    }
+    return {**result, _ALL: ToolProfile(_ALL, "Every tool", tuple(entry.tool for entry in TOOLS))}
 
 
 def parse_selection(text: str) -> dict[str, bool]:

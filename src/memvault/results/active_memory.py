@@ -2,14 +2,7 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from memvault.results.shared import (
-    AsOfMark,
-    CutList,
-    Listing,
-    Strength,
-    ToolResult,
-    ValidityMarks,
-)
+from memvault.results.shared import AsOfMark, CutList, Listing, Strength, ToolResult, ValidityMarks
 
 
 class CreatedMemory(ToolResult):

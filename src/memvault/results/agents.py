@@ -2,11 +2,7 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from memvault.results.shared import (
-    CutList,
-    Listing,
-    ToolResult,
-)
+from memvault.results.shared import CutList, Listing, ToolResult
 
 
 class SetEntries(ToolResult):

@@ -114,10 +114,7 @@ _JOINED: tuple[tuple[str, re.Pattern[str]], ...] = (
 _SPACED: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("\\", lazy_pattern(rf"\\(?<=[{_BEFORE}]\\)\r?\n")),
     ("%", lazy_pattern(rf"%(?<=[{_BEFORE}]%)%")),
-    (
-        "<",
-        lazy_pattern(rf"<(?<=[{_BEFORE}]<)(?:!--|[/!?A-Za-z][^<>\s]*+\s[^<>]*+>{_AFTER})"),
-    ),
+    ("<", lazy_pattern(rf"<(?<=[{_BEFORE}]<)(?:!--|[/!?A-Za-z][^<>\s]*+\s[^<>]*+>{_AFTER})")),
     ("]", lazy_pattern(rf"\]\([^()\s]*+\s[^()\n]*+\){_AFTER}")),
 )
 """Markup that may contain spaces."""

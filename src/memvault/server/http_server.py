@@ -274,11 +274,7 @@ class HttpServer:
             lane = shared_lane(self.workers, shares, costs, heavy_reads)
             reads = ReadPool(self.workers, self.offer, lane)
         sys.setswitchinterval(_SWITCH_INTERVAL)
-        async with (
-            _started(heavy_reads),
-            _started(reads),
-            anyio.create_task_group() as tasks,
-        ):
+        async with _started(heavy_reads), _started(reads), anyio.create_task_group() as tasks:
             tenants = TenantServers(
                 tasks,
                 self.served,

@@ -66,10 +66,7 @@ class VaultLists(Section):
         (), _NAMES, "vaults that recall also searches", ["home"]
     )
     names: Setting[Mapping[str, str]] = Setting(
-        MappingProxyType({}),
-        _NAMED_FOLDERS,
-        "see `memvault vaults add`",
-        {"home": "/home/me/a"},
+        MappingProxyType({}), _NAMED_FOLDERS, "see `memvault vaults add`", {"home": "/home/me/a"}
     )
 
 

@@ -133,8 +133,7 @@ _WEIGHT = ValueKind(
     lambda value: value is not True and isinstance(value, int | float) and 0 <= value <= 1,
 )
 _FACTOR = ValueKind(
-    "a number from 0 to 10",
-    lambda value: type(value) in (int, float) and 0 <= value <= 10,
+    "a number from 0 to 10", lambda value: type(value) in (int, float) and 0 <= value <= 10
 )
 _VERSION = ValueKind("a number", lambda _: True)  # another version only causes a warning
 _LANGUAGE = ValueKind(
@@ -148,8 +147,7 @@ _PATTERNS = texts(
     lambda value: sum(map(len, value)) <= MAX_IGNORE_LENGTH,
 )
 _ADDRESS = text(
-    "an address such as http://localhost:19530, without a username, password or query",
-    _is_address,
+    "an address such as http://localhost:19530, without a username, password or query", _is_address
 )
 _COLLECTION_NAME = lazy_pattern(r"[A-Za-z_]\w{0,99}", re.ASCII)
 _VAULT_ID_FORM = lazy_pattern(r"[a-z0-9]{1,32}")
@@ -158,8 +156,7 @@ _COLLECTION = text(
     lambda value: _COLLECTION_NAME.fullmatch(value) is not None,
 )
 _VAULT_ID = text(
-    "the id set by `memvault index push`",
-    lambda value: _VAULT_ID_FORM.fullmatch(value) is not None,
+    "the id set by `memvault index push`", lambda value: _VAULT_ID_FORM.fullmatch(value) is not None
 )
 _SENDER = text("the name of the machine that pushes the index", str.isprintable)
 _SECONDS = ValueKind(
@@ -211,9 +208,7 @@ class DailySettings(Section):
     )
     template = Setting("daily", text("a template's name", str.isprintable), "template of new notes")
     heading = Setting(
-        "",
-        text("a heading", str.isprintable),
-        "heading of new entries, such as ## Log",
+        "", text("a heading", str.isprintable), "heading of new entries, such as ## Log"
     )
 
 

@@ -151,8 +151,7 @@ def _about(metadata: Result) -> Result:
 def memory_load(
     call: Call,
     mem_id: Annotated[
-        str | None,
-        MEMORY_ARG._replace(help=f"The memory to load: {MEMORY_NAMES}"),
+        str | None, MEMORY_ARG._replace(help=f"The memory to load: {MEMORY_NAMES}")
     ] = None,
     offset: Annotated[
         int | None,
@@ -212,11 +211,7 @@ def _refuse_mix(argument: str, others: Mapping[str, object]) -> None:
 
 
 def _search_texts(
-    call: Call,
-    query: str,
-    threshold: float | None,
-    window: tuple[int, int],
-    expression: str | None,
+    call: Call, query: str, threshold: float | None, window: tuple[int, int], expression: str | None
 ) -> results.LoadedMemory:
     """Return the memories that match a query well enough, most probable first.
 
@@ -329,10 +324,7 @@ def _load(call: Call, mem_id: str, offset: int, length: int) -> results.LoadedMe
 )
 def memory_evict(
     call: Call,
-    mem_id: Annotated[
-        str,
-        MEMORY_ARG._replace(help=f"The memory to evict: {MEMORY_NAMES}"),
-    ],
+    mem_id: Annotated[str, MEMORY_ARG._replace(help=f"The memory to evict: {MEMORY_NAMES}")],
 ) -> results.EvictedMemory:
     """Evict a memory from active memory; the memory itself stays in the vault."""
     piece = _active_memory(call).evict(mem_id)
@@ -353,13 +345,9 @@ def memory_evict(
 )
 def memory_mutate(
     call: Call,
-    mem_id: Annotated[
-        str,
-        MEMORY_ARG._replace(help=f"A memory in active memory: {MEMORY_NAMES}"),
-    ],
+    mem_id: Annotated[str, MEMORY_ARG._replace(help=f"A memory in active memory: {MEMORY_NAMES}")],
     value: Annotated[
-        str,
-        CONTENT_ARG._replace(help="The new content, which replaces all of the old content"),
+        str, CONTENT_ARG._replace(help="The new content, which replaces all of the old content")
     ],
     if_match: Annotated[
         str | None, Arg("Change it only if it still has this etag, as returned by `memvault load`")
@@ -411,13 +399,9 @@ def memory_mutate(
 )
 def memory_search(
     call: Call,
-    query: Annotated[
-        str,
-        QUERY_ARG._replace(help="Search query; with Tag, one or more tags"),
-    ],
+    query: Annotated[str, QUERY_ARG._replace(help="Search query; with Tag, one or more tags")],
     mode: Annotated[
-        Literal["Vector", "Keyword", "Tag", "Hybrid"],
-        Arg("Search mode", key="type", flag="--mode"),
+        Literal["Vector", "Keyword", "Tag", "Hybrid"], Arg("Search mode", key="type", flag="--mode")
     ] = "Hybrid",
     limit: Limit = _DEFAULT_LIMIT,
 ) -> results.FoundMemories:

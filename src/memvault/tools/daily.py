@@ -52,8 +52,7 @@ group = ToolGroup("daily", "Daily notes, tasks and review", place=96)
 def memory_today(
     call: Call,
     text: Annotated[
-        str,
-        CONTENT_ARG._replace(help="Text to add to the note; omit it to show the note"),
+        str, CONTENT_ARG._replace(help="Text to add to the note; omit it to show the note")
     ] = "",
     day: Annotated[
         str | None, Arg("Another day, such as yesterday or 2026-11-05", key="date", flag="--date")
@@ -176,10 +175,7 @@ def _task(task: Task) -> results.NoteTask:
 )
 def complete_task(
     call: Call,
-    memory: Annotated[
-        str,
-        MEMORY_ARG._replace(help="Memory id, path or title; or PATH:LINE"),
-    ],
+    memory: Annotated[str, MEMORY_ARG._replace(help="Memory id, path or title; or PATH:LINE")],
     line: Annotated[
         int | None, Arg("The task's line in the file", positional=True, minimum=1)
     ] = None,
@@ -273,11 +269,7 @@ def save_search(
     if not (query.strip() or memory_type or tags or since or until or expression):
         raise UsageError("The search is empty", "pass a query, a filter or both")
     entry = without_none(
-        memoryType=memory_type,
-        tags=tags,
-        since=since,
-        until=until,
-        filter=expression,
+        memoryType=memory_type, tags=tags, since=since, until=until, filter=expression
     )
     saved_searches.save(call.store, name, {"query": query.strip(), **entry})
     return {"name": name, "query": query.strip(), **entry}

@@ -87,10 +87,7 @@ def vault_doctor(
 )
 def vault_review(
     call: Call,
-    kind: Annotated[
-        ReviewKind | None,
-        Arg("Only items of this kind"),
-    ] = None,
+    kind: Annotated[ReviewKind | None, Arg("Only items of this kind")] = None,
     limit: Limit = LISTED,
     offset: Offset = 0,
 ) -> results.ReviewedVault:

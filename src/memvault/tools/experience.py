@@ -63,10 +63,7 @@ _ProcedureName = Annotated[
 )
 def store_fact(
     call: Call,
-    fact: Annotated[
-        str,
-        CONTENT_ARG._replace(help="The fact, as a sentence"),
-    ],
+    fact: Annotated[str, CONTENT_ARG._replace(help="The fact, as a sentence")],
     category: Annotated[str, Arg("The fact's category")] = CATEGORY,
     confidence: Annotated[float, Arg("Confidence, from 0 to 1", minimum=0, maximum=1)] = 1.0,
     source: Annotated[str, Arg("The source of the knowledge")] = SOURCE,
@@ -112,10 +109,7 @@ def store_fact(
 )
 def recall_fact(
     call: Call,
-    query: Annotated[
-        str,
-        QUERY_ARG._replace(help="Search query"),
-    ],
+    query: Annotated[str, QUERY_ARG._replace(help="Search query")],
     limit: Limit = _MAX_FACTS,
     category: Annotated[str | None, Arg("Only facts in this category")] = None,
 ) -> results.RecalledFacts:
@@ -224,8 +218,7 @@ def store_procedure(
         ),
     ] = RATE,
     skill_id: Annotated[
-        str | None,
-        Arg("Its skill id, such as combat.melee.swords", json_aliases=("skill",)),
+        str | None, Arg("Its skill id, such as combat.melee.swords", json_aliases=("skill",))
     ] = None,
 ) -> results.StoredProcedure:
     """Store a procedure: instructions under a unique name.
@@ -382,8 +375,7 @@ def recall_memory(
         ),
     ] = None,
     path: Annotated[
-        str | None,
-        Arg("A file: recall memories that mention it or its folder", completes="file"),
+        str | None, Arg("A file: recall memories that mention it or its folder", completes="file")
     ] = None,
     command: Annotated[
         str | None, Arg("A shell command: recall memories that mention its program and subcommand")

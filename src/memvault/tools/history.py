@@ -106,10 +106,7 @@ def memory_log(
 )
 def memory_diff(
     call: Call,
-    name: Annotated[
-        str,
-        MEMORY_ARG._replace(help="Memory id, path or exact title", key="memId"),
-    ],
+    name: Annotated[str, MEMORY_ARG._replace(help="Memory id, path or exact title", key="memId")],
     revision: Annotated[
         str, Arg("The earlier revision; the last one by default", positional=True)
     ] = "",

@@ -320,11 +320,7 @@ def tag_list(
     ),
     view="{title}  {memId}  {tags}",
 )
-def tag_add(
-    call: Call,
-    name: MemoryRef,
-    tags: _Tags,
-) -> results.TaggedMemory:
+def tag_add(call: Call, name: MemoryRef, tags: _Tags) -> results.TaggedMemory:
     """Add tags to a memory's header."""
     from memvault.memories import tagging
 
@@ -343,11 +339,7 @@ def tag_add(
         {title}  {memId}  {tags}
            not present: {missing}""",
 )
-def tag_remove(
-    call: Call,
-    name: MemoryRef,
-    tags: _Tags,
-) -> results.TaggedMemory:
+def tag_remove(call: Call, name: MemoryRef, tags: _Tags) -> results.TaggedMemory:
     """Remove tags from a memory; a tag in its text loses the # and stays as a word.
 
     Tags that the memory does not have are listed under missing; if it has none of the tags, the

@@ -148,8 +148,7 @@ def memory_recall(
         ),
     ] = "hybrid",
     threshold: Annotated[
-        float,
-        THRESHOLD_ARG._replace(help="Minimum probability that a memory answers the query"),
+        float, THRESHOLD_ARG._replace(help="Minimum probability that a memory answers the query")
     ] = 0.0,
     strict: Annotated[bool, Arg("Omit memories that are unlikely to answer")] = False,
     specific: Annotated[
@@ -163,8 +162,7 @@ def memory_recall(
     since: Since = None,
     until: Until = None,
     as_of: Annotated[
-        str | None,
-        Arg("Search the vault as it was at the end of a day, or at a time"),
+        str | None, Arg("Search the vault as it was at the end of a day, or at a time")
     ] = None,
     is_all: Annotated[bool, Arg("List every memory, newest change first", flag="--all")] = False,
     full: Annotated[bool, Arg("Include the whole content and the etag")] = False,
@@ -180,8 +178,7 @@ def memory_recall(
         ),
     ] = None,
     rerank: Annotated[
-        bool,
-        Arg("Reorder the best results with a cross-encoder, if the settings select one"),
+        bool, Arg("Reorder the best results with a cross-encoder, if the settings select one")
     ] = False,
     include: Annotated[
         list[str] | None,
@@ -487,10 +484,7 @@ _DEFAULT_THRESHOLD = 0.25
 )
 def memory_compound(
     call: Call,
-    query: Annotated[
-        str,
-        MEMORY_ARG._replace(help="The memory: memory id, path, title, or words"),
-    ],
+    query: Annotated[str, MEMORY_ARG._replace(help="The memory: memory id, path, title, or words")],
     modifications: Annotated[
         str,
         Arg(
@@ -515,8 +509,7 @@ def memory_compound(
         Arg("Add to the end, replace the content, or replace one section"),
     ] = "append",
     section: Annotated[
-        str | None,
-        Arg("Heading, such as Setup/Linux, whose text is replaced; added if missing"),
+        str | None, Arg("Heading, such as Setup/Linux, whose text is replaced; added if missing")
     ] = None,
     if_match: Annotated[str | None, Arg("Only change it if it still has this etag")] = None,
 ) -> results.CompoundedMemory:

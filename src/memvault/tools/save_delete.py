@@ -46,8 +46,7 @@ def _pairs(entry: str) -> dict[str, Any]:
 def memory_save(
     call: Call,
     text: Annotated[
-        str,
-        CONTENT_ARG._replace(help="The text to save; its first words become the title"),
+        str, CONTENT_ARG._replace(help="The text to save; its first words become the title")
     ],
     area: Annotated[
         str | None, Arg("The area that the text belongs to, for filters such as area == 'main'")

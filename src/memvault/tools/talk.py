@@ -228,8 +228,7 @@ def talk_log(
 def reply(
     call: Call,
     talk_id: Annotated[
-        int,
-        Arg("The talk to answer", positional=True, minimum=1, json_aliases=("id", "inReplyTo")),
+        int, Arg("The talk to answer", positional=True, minimum=1, json_aliases=("id", "inReplyTo"))
     ],
     message: MessageText,
 ) -> results.SentTalk:

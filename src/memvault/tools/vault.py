@@ -97,8 +97,7 @@ def memory_show(
     call: Call,
     name: MemoryRef,
     revision: Annotated[
-        str | None,
-        Arg("Show this revision, given by its name or a prefix of it"),
+        str | None, Arg("Show this revision, given by its name or a prefix of it")
     ] = None,
     section: Annotated[
         str | None,
@@ -182,12 +181,7 @@ _SORT_KEYS: dict[str, Callable[[MemoryRecord], str]] = {
     paged_keys=("memories",),
     read_only=True,
     works_without_files=True,
-    core_args={
-        "memoryType": "",
-        "tags": "",
-        "limit": "",
-        "offset": "next from a result",
-    },
+    core_args={"memoryType": "", "tags": "", "limit": "", "offset": "next from a result"},
     examples=(
         "memvault list",
         "memvault list --type issue --since 2020-01-01",

@@ -380,9 +380,7 @@ def _with_links(text: str, links: Sequence[PlacedLink]) -> str:
 
 
 def _without_foreign_images(
-    tokens: Sequence[Token],
-    numbers: Mapping[str, str],
-    sizes: Mapping[str, tuple[str, str]],
+    tokens: Sequence[Token], numbers: Mapping[str, str], sizes: Mapping[str, tuple[str, str]]
 ) -> list[Token]:
     """Return inline tokens with text in place of images that are not files in the vault."""
     from markdown_it.token import Token

@@ -77,12 +77,7 @@ class Renderer:
         return memory
 
     def prepared(
-        self,
-        memory: Memory,
-        to: Addresses,
-        embeds: bool = True,
-        prefix: str = "",
-        block: str = "",
+        self, memory: Memory, to: Addresses, embeds: bool = True, prefix: str = "", block: str = ""
     ) -> Callable[[], RenderedMarkdown]:
         """Return a function that renders a memory's text with secrets masked.
 

@@ -93,8 +93,7 @@ def header_for(
     first = schedule.first(now, zone)
     if first is None:
         raise UsageError(
-            f"the cron line {schedule.text!r} never matches a date",
-            "check its day and month",
+            f"the cron line {schedule.text!r} never matches a date", "check its day and month"
         )
     if schedule.kind == "scheduledAt":
         schedule = schedule._replace(text=clock.iso(first))

@@ -22,12 +22,7 @@ from memvault import sanitize
 from memvault.cli import run_editor, terminal
 from memvault.cli.browse.dialogs import ConfirmDialog, HelpDialog, LineDialog, MemoryDialog
 from memvault.cli.browse.driver import ending
-from memvault.cli.browse.session import (
-    BrowsedMemory,
-    BrowserSession,
-    Part,
-    SearchOutcome,
-)
+from memvault.cli.browse.session import BrowsedMemory, BrowserSession, Part, SearchOutcome
 from memvault.cli.options import GlobalOptions
 from memvault.errors import MemvaultError
 from memvault.lazy_pattern import lazy_pattern
@@ -53,10 +48,7 @@ Without a match, Enter writes a new memory with the query as its title.
 
 In a narrow terminal, Tab switches between the list and the memory.
 Any key closes this help."""
-_NOTHING = {
-    "links": "No memory links to this one",
-    "history": "No changes recorded yet",
-}
+_NOTHING = {"links": "No memory links to this one", "history": "No changes recorded yet"}
 _NOT_IN_LINKS = lazy_pattern(r"[\[\]|#^\n]")
 Kind = Literal["information", "warning", "error"]
 

@@ -174,8 +174,7 @@ def _require_sdk(command: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise MemvaultError(
-            f"`memvault {command}` needs the MCP SDK: {error}",
-            f"{INSTALL} '.[mcp]'",
+            f"`memvault {command}` needs the MCP SDK: {error}", f"{INSTALL} '.[mcp]'"
         ) from error
 
 

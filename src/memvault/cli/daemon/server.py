@@ -143,11 +143,7 @@ class Daemon:
             "vaults": list(map(str, self._cache.roots)),
         }
 
-    def _serve(
-        self,
-        clients: pending_clients.WaitingClients,
-        woken: int,
-    ) -> None:
+    def _serve(self, clients: pending_clients.WaitingClients, woken: int) -> None:
         """Answer clients, and index changes in the cached vaults, until the daemon ends.
 
         ``woken`` is a descriptor from which the numbers of received signals can be read.
@@ -175,11 +171,7 @@ class Daemon:
             else:
                 pending = True
 
-    def _attend(
-        self,
-        clients: pending_clients.WaitingClients,
-        ready: set[int],
-    ) -> bool:
+    def _attend(self, clients: pending_clients.WaitingClients, ready: set[int]) -> bool:
         """Accept a client and run fully received commands; return whether any ran.
 
         ``ready`` contains the descriptors that can be read.

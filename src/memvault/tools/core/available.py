@@ -76,8 +76,7 @@ def find_tool(workspace: Workspace, caller: Caller, name: str) -> Tool:
             )
         if builtin.group == WORLD and not workspace.settings.world.enabled:
             raise Refused(
-                f"{builtin.name} is disabled",
-                "set enabled = true under [world] in memvault.toml",
+                f"{builtin.name} is disabled", "set enabled = true under [world] in memvault.toml"
             )
         return builtin
     from memvault.tools.core import vault_tools

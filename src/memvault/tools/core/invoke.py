@@ -597,10 +597,7 @@ def require_local_files(call_context: Call, name: str) -> None:
 
 
 def call_result(
-    workspace: Workspace,
-    name: str,
-    arguments: Mapping[str, Any],
-    caller: Caller = LOCAL,
+    workspace: Workspace, name: str, arguments: Mapping[str, Any], caller: Caller = LOCAL
 ) -> dict[str, Any]:
     """Run a tool with JSON arguments and return its result, even if it failed.
 

@@ -20,12 +20,7 @@ from memvault.tools.core.result_parts import (
 
 if TYPE_CHECKING:
     from memvault.recall.answer import RecallResult
-    from memvault.results import (
-        CitedCode,
-        RecalledEntry,
-        RecalledMemories,
-        RecalledMemory,
-    )
+    from memvault.results import CitedCode, RecalledEntry, RecalledMemories, RecalledMemory
     from memvault.settings.vault_settings import Settings
 
 
@@ -113,12 +108,7 @@ def _position(entry: RecallResult) -> dict[Any, Any]:
 
 
 def recalled_entry(
-    memory: Memory,
-    score: float,
-    result: RecallResult | None,
-    snippet: str,
-    full: bool,
-    vault: str,
+    memory: Memory, score: float, result: RecallResult | None, snippet: str, full: bool, vault: str
 ) -> RecalledMemory:
     """Return a memory as an entry of a recall's result."""
     return {

@@ -14,13 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from memvault.arguments import binding
-from memvault.arguments.parameters import (
-    Arg,
-    Parameter,
-    in_file,
-    normal_name,
-    parameters_of,
-)
+from memvault.arguments.parameters import Arg, Parameter, in_file, normal_name, parameters_of
 from memvault.call import Scope
 from memvault.command_table import TOOLS, Command
 from memvault.errors import UsageError
