@@ -120,9 +120,8 @@ def _of_database(
     lines = [_observation(dict(row)) for row in observations]
     links = [_relation(dict(row)) for row in relations]
     counts.converted("entity")
-    for name, converted in (("observation", lines), ("relation", links)):
-        if converted:
-            counts.converted(name, len(converted))
+    counts.converted("observation", len(lines))
+    counts.converted("relation", len(links))
     return _entity(entity, lines, links)
 
 

@@ -138,8 +138,7 @@ class _ConversationReader:
             isinstance(node, dict) and chatgpt_messages.is_conversation(node.get("message"))
             for node in nodes.values()
         ) - sum(map(chatgpt_messages.is_conversation, branch))
-        if others > 0:
-            self._counts.omitted("message on another branch", others)
+        self._counts.omitted("message on another branch", others)
         collector.turns += collector.documents.last_versions()
         created = convert.time_or_text(entry.get("create_time"))
         updated = convert.time_or_text(entry.get("update_time"))

@@ -114,8 +114,7 @@ def _conversation(
         else:
             yield SkippedItem(f"{location}, message {number}", json_source.NO_OBJECT)
     shown = _branch(messages, entry.get("current_leaf_message_uuid"))
-    if len(shown) < len(messages):
-        counts.omitted("message on another branch", len(messages) - len(shown))
+    counts.omitted("message on another branch", len(messages) - len(shown))
     for chat_message in shown:
         collector.add(chat_message)
     collector.turns += collector.documents.last_versions()

@@ -55,9 +55,7 @@ def _is_record(head: bytes) -> bool:
 def read(source: Source) -> Iterator[Item]:
     """Yield an episode for each session with a prompt."""
     names = _records(source)
-    agents = len(source.with_endings(".jsonl")) - len(names)
-    if agents:
-        source.counts.omitted("subagent session", agents)
+    source.counts.omitted("subagent session", len(source.with_endings(".jsonl")) - len(names))
     threads: dict[str, list[str]] = {}
     for name in names:
         head = source.head(name, _HEAD)

@@ -59,6 +59,8 @@ class ContentCounts:
 
     @staticmethod
     def _add(counts: Counter[str], type_name: str, count: int) -> None:
+        if not count:
+            return
         if type_name in counts:  # the common case
             counts[type_name] += count
             return

@@ -47,12 +47,8 @@ def read(source: Source) -> Iterator[Item]:
     """Yield the notes and their assets."""
     names = [name for name in source.visible if not _is_own(name)]
     yield from folder.items(source, names, _DendronWorkspace(source).note)
-    assets = sum(not name.lower().endswith(".md") for name in names)
-    if assets:
-        source.counts.converted("asset", assets)
-    schemas = len(source.with_endings(".schema.yml"))
-    if schemas:
-        source.counts.omitted("schema", schemas)
+    source.counts.converted("asset", sum(not name.lower().endswith(".md") for name in names))
+    source.counts.omitted("schema", len(source.with_endings(".schema.yml")))
 
 
 def _is_own(name: str) -> bool:

@@ -82,10 +82,8 @@ def _note(
         if isinstance(text, str)
     ]
     counts.converted("entity")
-    if lines:
-        counts.converted("observation", len(lines))
-    if len(lines) < len(texts):
-        counts.omitted("observation without text", len(texts) - len(lines))
+    counts.converted("observation", len(lines))
+    counts.omitted("observation without text", len(texts) - len(lines))
     counts.unused_properties("entity", entry, _ENTITY_KEYS)
     parts = ["\n".join(lines)] if lines else []
     if relations:

@@ -115,8 +115,7 @@ class _RoamGraph:
         writer = _RoamWriter(OutlineContext(ref, self._blocks, self._link, self._counts))
         writer.write(page, "")
         writer.record(page)
-        if writer.blocks:
-            self._counts.converted("block", writer.blocks)
+        self._counts.converted("block", writer.blocks)
         header: dict[str, Any] = {
             "title": title,
             "created": convert.time_of(page.get("create-time"), 1e-3) or convert.parsed_time(day),

@@ -248,14 +248,10 @@ def episode(session: Session, counts: ContentCounts) -> ImportedNote | None:
     if not session.prompts:
         counts.omitted("session without a prompt")
         return None
-    for name, parts in (
-        ("session", (session,)),
-        ("prompt", session.prompts),
-        ("answer", session.answers),
-        ("tool use", session.tools),
-    ):
-        if parts:
-            counts.converted(name, len(parts))
+    counts.converted("session")
+    counts.converted("prompt", len(session.prompts))
+    counts.converted("answer", len(session.answers))
+    counts.converted("tool use", len(session.tools))
     changed = (file for use in session.tools.values() for file in use.files)
     files = list(dict.fromkeys(_relative(file, session.folder) for file in changed))
     context, reflection = _context(session), _reflection(session)
