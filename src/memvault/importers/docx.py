@@ -288,7 +288,8 @@ class Docx:
                 yield from self._runs(child, self._formats(child))
             elif name == "hyperlink":
                 shown = _joined(list(self._runs(child, frozenset())))
-                yield frozenset(), self._linked(self._links.get(_value(child, "id"), ""), shown)
+                address = self._links.get(_value(child, "id"), "")
+                yield frozenset(), marked_html.web_link(address, shown)
             elif name == "sdt":
                 box = _child(child, "sdtPr", "checkbox")
                 if box is not None:
@@ -322,7 +323,7 @@ class Docx:
         """Return a part of a run as HTML."""
         if name == "t":
             text = escape(str(element.text or ""))
-            return self._linked(self._address, text) if self._address else text
+            return marked_html.web_link(self._address, text)
         if name in ("br", "cr"):
             return "<br>"
         if name == "tab":
@@ -366,11 +367,6 @@ class Docx:
         match = _FIELD.match(self._field) if kind == "separate" else None
         self._address = match[1] if match else ""
         self._field = ""
-
-    def _linked(self, address: str, shown: str) -> str:
-        if not address.startswith(("http:", "https:", "mailto:")):
-            return shown
-        return f'<a href="{escape(address)}">{shown}</a>'
 
     def _footnote(self, kind: str, note_id: str) -> str:
         label = note_id if kind == "f" else f"e{note_id}"

@@ -126,12 +126,7 @@ class LexicalDocument:
         return f'<pre><code class="language-{language}">{lines}</code></pre>'
 
     def _link(self, node: dict[str, Any]) -> str:
-        return self._address(convert.text(node.get("url")), self._children(node))
-
-    def _address(self, url: str, shown: str) -> str:
-        if not url.startswith(("http:", "https:", "mailto:")):
-            return shown
-        return f'<a href="{escape(url)}">{shown}</a>'
+        return marked_html.web_link(convert.text(node.get("url")), self._children(node))
 
     def _cell(self, node: dict[str, Any]) -> str:
         tag = "th" if node.get("headerState") else "td"
@@ -172,4 +167,4 @@ class LexicalDocument:
 
     def _site(self, node: dict[str, Any], key: str, site: str) -> str:
         url = site + convert.text(node.get(key))
-        return f"<p>{self._address(url, escape(url))}</p>"
+        return f"<p>{marked_html.web_link(url, escape(url))}</p>"

@@ -25,6 +25,13 @@ def link(ref: str, shown: str, is_embed: bool = False) -> str:
     return f'<{_LINK} ref="{escape(ref)}"{mark}>{escape(shown)}</{_LINK}>'
 
 
+def web_link(url: str, shown: str) -> str:
+    """Return a link to a URL; for a URL that is not of the web or mail, only its text."""
+    if not url.startswith(("http:", "https:", "mailto:")):
+        return shown
+    return f'<a href="{escape(url)}">{shown}</a>'
+
+
 def raw(text: str) -> str:
     """Return literal markdown."""
     return f"<{_RAW}>{escape(text)}</{_RAW}>"
