@@ -176,8 +176,8 @@ def _header(
         header["title"] = title
     stem = posixpath.splitext(posixpath.basename(target))[0]
     wished = posixpath.splitext(posixpath.basename(note.path))[0]
-    others = [str(note_header[key]) for key in ("title",) if key in note_header] + [wished]
-    aliases = [*_listed(note_header.get("aliases", ())), *others]
+    titles = [str(note_header["title"])] if "title" in note_header else []
+    aliases = [*_listed(note_header.get("aliases", ())), *titles, wished]
     header["aliases"] = [
         name for name in dict.fromkeys(aliases) if normalize_title(name) != normalize_title(stem)
     ]

@@ -7,7 +7,7 @@ forked session starts with the lines of the original, and both become one episod
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from memvault.importers import convert, json_source, records
@@ -32,12 +32,8 @@ def recognize(source: Source) -> Confidence:
     return Confidence.sure_if(any(mark in source.head(name) for name in names for mark in marks))
 
 
-def claims(source: Source) -> Collection[str]:
+def claims(source: Source) -> list[str]:
     """Return the session files, including compressed ones."""
-    return _records(source)
-
-
-def _records(source: Source) -> list[str]:
     return [
         name
         for name in source.with_endings(".jsonl", ".jsonl.zst")
@@ -47,7 +43,7 @@ def _records(source: Source) -> list[str]:
 
 def read(source: Source) -> Iterator[Item]:
     """Yield an episode for each session with a prompt."""
-    names = _records(source)
+    names = claims(source)
     for name in filter(_is_compressed, names):
         yield SkippedItem(name, "compressed: unpack it with `zstd -d`")
     plain = [name for name in names if not _is_compressed(name)]

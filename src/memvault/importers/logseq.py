@@ -100,9 +100,8 @@ def _read_file(source: Source, name: str, graph: _LogseqGraph) -> Iterator[Item]
         yield from folder.convert_note(source, name, graph.note)
     elif graph.is_page(name) and name.lower().endswith(".org"):
         yield SkippedItem(name, _ORG)
-    elif not (
-        name.startswith("assets/") and name.lower().endswith(".edn")
-    ):  # PDF highlight positions are not imported
+    elif not (name.startswith("assets/") and name.lower().endswith(".edn")):
+        # The .edn files are positions of highlights in PDF files, which are not imported.
         source.counts.converted("drawing" if name.startswith("draws/") else "asset")
         yield folder.attachment(source, name)
 

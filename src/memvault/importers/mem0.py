@@ -25,17 +25,10 @@ from memvault.memories import create
 _HISTORY_COLUMNS = "memory_id new_memory event created_at updated_at is_deleted".split()
 _OWN_KEYS = ("user_id", "agent_id", "run_id", "app_id")
 _SETTINGS = ("config.json", "meta.json")
-_KEYS = frozenset(
-    (*_OWN_KEYS, "id", "memory", "data", "hash", "metadata", "categories", "created_at")
-) | {"updated_at"}
+_KEYS = frozenset("id memory data hash metadata categories created_at updated_at".split()).union(
+    _OWN_KEYS
+)
 """Keys of a memory that are converted, or that contain its hash."""
-
-
-def _is_export(source: Source, name: str) -> bool:
-    head = source.head(name, 65_536)
-    return b'"memory":' in head.replace(b" ", b"") and (
-        b'"user_id"' in head or b'"hash"' in head or b'"agent_id"' in head
-    )
 
 
 def claims(source: Source) -> list[str]:
@@ -50,7 +43,13 @@ def claims(source: Source) -> list[str]:
 
 
 def _exports(source: Source) -> list[str]:
-    return [name for name in source.with_endings(".json") if _is_export(source, name)]
+    heads = ((name, source.head(name, 65_536)) for name in source.with_endings(".json"))
+    marks = (b'"user_id"', b'"hash"', b'"agent_id"')
+    return [
+        name
+        for name, head in heads
+        if b'"memory":' in head.replace(b" ", b"") and any(mark in head for mark in marks)
+    ]
 
 
 def read(source: Source) -> Iterator[Item]:

@@ -175,14 +175,10 @@ def convert_markup(
         converted_parts.append(result[0])
         done = position = max(result[1], match.start() + 1)
     pieces.append(text[done:])
-    if plain is str:
-        return "".join(
-            part for pair in zip(pieces, [*converted_parts, ""], strict=True) for part in pair
-        )
-    parts = plain(PLACE.join(piece.replace(PLACE, "") for piece in pieces)).split(PLACE)
-    return "".join(
-        part for pair in zip(parts, [*converted_parts, ""], strict=False) for part in pair
-    )
+    if plain is not str:
+        pieces = plain(PLACE.join(piece.replace(PLACE, "") for piece in pieces)).split(PLACE)
+    pairs = zip(pieces, [*converted_parts, ""], strict=False)
+    return "".join(part for pair in pairs for part in pair)
 
 
 class OutlineContext(NamedTuple):

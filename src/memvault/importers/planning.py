@@ -155,11 +155,8 @@ class _Planner:
         else:
             try:
                 self._add_file(item)
-            except (
-                OSError,
-                ValueError,
-                RecursionError,
-            ) as error:  # the path is not valid on any file system
+            except (OSError, ValueError, RecursionError) as error:
+                # The path is not valid on any file system.
                 self._skip(item.path, records.reason_for(error))
 
     def _skip(self, path: str, reason: str) -> None:
