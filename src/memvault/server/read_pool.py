@@ -124,9 +124,8 @@ class _Worker:
 
 
 def _line(read: Read) -> bytes:
-    caller = read.caller._replace(
-        confirm=None, confirm_suggestion=None
-    )  # Prompts are not supported over the network.
+    # Prompts are not supported over the network.
+    caller = read.caller._replace(confirm=None, confirm_suggestion=None)
     fields = {**read._asdict(), "root": str(read.root), "caller": caller._asdict()}
     return json.dumps(fields).encode() + b"\n"
 

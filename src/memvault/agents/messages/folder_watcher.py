@@ -45,9 +45,8 @@ class FolderWatcher:
             step = seconds if self._observer else min(seconds, _POLL_SECONDS)
             woken = self._turn.wait(step)
             seconds -= step
-        if self._inode != _inode(
-            self._folder
-        ):  # The folder was recreated, for example by git, so the old watch has ended.
+        if self._inode != _inode(self._folder):
+            # The folder was recreated, for example by git, so the old watch has ended.
             self._watch()
         self._last_listing = _listing(self._folder)
 

@@ -75,9 +75,8 @@ class Spaces:
                 message_files.write(self._folder(space_id), "space", header, "", self._changes)
         space = self._space(space_id)
         with contextlib.suppress(FileExistsError):
-            if me not in self.members(
-                space
-            ):  # The file has no time, so two machines write the same bytes.
+            if me not in self.members(space):
+                # The file has no time, so two machines write the same bytes.
                 folder = self._folder(space_id, "members")
                 message_files.write(folder, me.replace("/", "~"), {"agent": me}, "", self._changes)
         atomic.write(self._entered_file, f"{space.space_id}\n".encode())

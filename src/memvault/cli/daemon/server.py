@@ -556,9 +556,8 @@ class _ClientSignals:
         flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
         fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | fcntl.FASYNC)
         try:
-            os.kill(
-                os.getpid(), signal.SIGIO
-            )  # for signals that arrived before the handler was installed
+            # For signals that arrived before the handler was installed.
+            os.kill(os.getpid(), signal.SIGIO)
             yield
         finally:
             signal.signal(signal.SIGIO, signal.SIG_IGN)
