@@ -204,23 +204,18 @@ def _capture(line: HookInvocation, hook_input: Mapping[str, Any]) -> None:
 
 def _session_start(line: HookInvocation, hook_input: Mapping[str, Any]) -> HookResponse:
     """Return the context block, and the reminder, which helps only before the work starts."""
+    from memvault.git.project import project_topics
     from memvault.tools.active_memory import context
     from memvault.tools.core import agent_guide, invoke
 
     workspace = _workspace(line)
     folder = Path(str(hook_input.get("cwd") or ".")).resolve()
-    task = "" if folder == workspace.root else _project_task(folder)
+    topics = [] if folder == workspace.root else project_topics(folder)
+    task = _QUOTES.sub(" ", "\n".join(topics))[:_MAX_QUERY]
     block = invoke.run(workspace, _caller(line), context, task=task, budget=_BLOCK)
-    text = f"{block['context']}\n\n{agent_guide.reminder()}".strip()
+    text = f"{block['context']}\n\n{agent_guide.REMINDER}".strip()
     memories = block.get("memories", ())
     return _with_receipt(workspace, line, hook_input, text, block["tokens"], _BLOCK, memories)
-
-
-def _project_task(folder: Path) -> str:
-    """Return a query about the topic of the project, for the start of a session."""
-    from memvault.git import project
-
-    return _QUOTES.sub(" ", "\n".join(project.project_topics(folder)))[:_MAX_QUERY]
 
 
 def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookResponse:
@@ -356,7 +351,7 @@ def _pre_compact(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | H
     workspace = _workspace(line)
     reminder = _SAVE_REMINDER
     if line.program in PROGRAMS and PROGRAMS[line.program].summary_reads_output:
-        reminder = f"In the summary, list everything worth keeping. {agent_guide.reminder()}"
+        reminder = f"In the summary, list everything worth keeping. {agent_guide.REMINDER}"
     if not _session(hook_input):
         return reminder
     # An empty receipt marks that the agent no longer has the memories it was given.
@@ -382,7 +377,7 @@ def _stop(line: HookInvocation, hook_input: Mapping[str, Any]) -> str:
     is_long = len(_TOOL_CALL.findall(transcript)) >= _MIN_TOOL_CALLS
     if not is_long or _WRITE_CALL.search(transcript) or _BEFORE_END in transcript:
         return ""
-    return f"{_BEFORE_END} {agent_guide.reminder()}"
+    return f"{_BEFORE_END} {agent_guide.REMINDER}"
 
 
 def _workspace(line: HookInvocation) -> Workspace:

@@ -128,7 +128,7 @@ _HISTORIAN_ROLE = (
     "memories, and answer from them, citing title, memId and date. Say so if you found nothing. "
     "Before you store something, check whether it is already known."
 )
-_REMINDER = (
+REMINDER = (
     "Store in memvault what will be useful next time: decisions and their reasons, causes you "
     "found, the user's preferences, and what you tried and how it went (memory_remember, or "
     "memory_compound if a memory about it exists). Store nothing that is in the code, the tests or "
@@ -197,11 +197,6 @@ def historian_prompt() -> str:
     """Return the system prompt of the historian, a subagent with only memvault's MCP tools."""
     rules = _TOOL_PLACEHOLDER.sub(lambda match: f"`{match[1]}`", "\n\n".join(_RULES))
     return f"{_HISTORIAN_ROLE}\n\n{rules}\n\n{_DO_NOT_STORE} {_ONE_IDEA}\n\n{_DATA_NOTICE}\n"
-
-
-def reminder() -> str:
-    """Return a reminder to save memories before the agent's context is lost."""
-    return _REMINDER
 
 
 def _body() -> str:

@@ -264,7 +264,7 @@ def failure(workspace: Workspace, caller: Caller, error: Exception) -> MemvaultE
     if caller.secrets != "shown":
         from memvault.tools.core import redaction
 
-        redaction.mask_error(failed, workspace)
+        redaction.detector_of(workspace).mask_error(failed)
     return failed
 
 
@@ -301,7 +301,7 @@ def _bind_and_run(
 
         bound, within, note = saved_searches.expanded(tool, bound, workspace.settings.searches)
         notes += [note] * bool(note)
-    target = _other_vault(tool, bound, how.caller, workspace.root)
+    target = resolve_vault(tool, bound, how.caller, workspace.root)
     in_vault = partial(
         Call,
         caller=how.caller,
@@ -322,24 +322,6 @@ def _bind_and_run(
     except MemvaultError as error:
         error.details.setdefault("vault", target.vault)
         raise
-
-
-def _other_vault(
-    tool: Tool, bound: Mapping[str, Any], caller: Caller, here: Path
-) -> VaultTarget | None:
-    """Return the vault that checked arguments refer to, or None.
-
-    Raises:
-        UsageError: the arguments refer to several vaults.
-        VaultNotFound: the vault no longer exists.
-    """
-    texts = (
-        text for value in bound.values() for text in (value if isinstance(value, list) else [value])
-    )
-    if not any(isinstance(text, str) and ":" in text for text in texts):
-        return None
-
-    return resolve_vault(tool, bound, caller, here)
 
 
 def _run(

@@ -64,7 +64,7 @@ def masked(call: Call, unmasked: Mapping[str, Any]) -> dict[str, Any]:
     texts: list[str] = []
     excerpts: list[Mapping[str, Any]] = []
     _collect(unmasked, texts, excerpts)
-    is_clean = not _has_secrets(_detector(call.workspace), texts)
+    is_clean = not _has_secrets(detector_of(call.workspace), texts)
     if is_clean and not excerpts:
         return dict(unmasked)
     with call.workspace.lock:
@@ -73,11 +73,6 @@ def masked(call: Call, unmasked: Mapping[str, Any]) -> dict[str, Any]:
             return dict(unmasked)
         result: dict[str, Any] = _masked(call, unmasked, KnownSecrets(), lookups)
     return result
-
-
-def mask_error(error: MemvaultError, workspace: Workspace) -> None:
-    """Mask the secrets in the message, hint and details of an error."""
-    _detector(workspace).mask_error(error)
 
 
 def _collect(value: Any, texts: list[str], excerpts: list[Mapping[str, Any]]) -> None:
@@ -113,7 +108,7 @@ def _may_have_secrets(call: Call, excerpt: Mapping[str, Any], lookups: _Lookups)
     return known_secrets is not None and bool(known_secrets.secrets)
 
 
-def _detector(workspace: Workspace) -> SecretDetector:
+def detector_of(workspace: Workspace) -> SecretDetector:
     """Return a vault's detector; the built-in one if its settings cannot be read."""
     try:
         return workspace.settings.detector
@@ -131,9 +126,8 @@ def _masked(call: Call, value: Any, known_secrets: KnownSecrets, lookups: _Looku
             _secrets_of(call, value, lookups) if any(map(value.get, _TEXT_KEYS)) else None
         )
         result = _masked_entries(call, value, memory_secrets or known_secrets, lookups)
-        if (
-            memory_secrets is None and result != value
-        ):  # A secret was masked; check whether the memory allows it.
+        if memory_secrets is None and result != value:
+            # A secret was masked; check whether the memory allows it.
             memory_secrets = _secrets_of(call, value, lookups)
             if memory_secrets is not None and memory_secrets.allowed:
                 result = _masked_entries(call, value, memory_secrets, lookups)
@@ -162,7 +156,7 @@ def _in_vault(call: Call, name: str) -> Call:
 
 
 def _masked_text(call: Call, text: str, known_secrets: KnownSecrets, lookups: _Lookups) -> str:
-    detector = _detector(call.workspace)
+    detector = detector_of(call.workspace)
     result = detector.masked_part(text, *known_secrets)
     if result != text and not known_secrets.allowed:
         names = islice(dict.fromkeys(match[1] for match in _MEM_ID.finditer(text)), _MAX_MEM_IDS)
@@ -186,13 +180,13 @@ def _secrets_of(call: Call, value: Mapping[str, Any], lookups: _Lookups) -> Know
 def _known(call: Call, path: str, mem_id: str) -> KnownSecrets | None:
     with contextlib.suppress(MemvaultError):
         if not path:
-            return _in_memory(call.engine.names.resolve(mem_id), _detector(call.workspace))
+            return _in_memory(call.engine.names.resolve(mem_id), detector_of(call.workspace))
         if path in call.memories_read:
             return _in_version(call.workspace.store, call.memories_read[path])
         state = None if call.settings.index.sent else file_state(call.root, path)
         if state is not None and is_settled(state):
             return _in_file(call.workspace.store, state)
-        return _in_memory(call.reader.read_listed(path), _detector(call.workspace))
+        return _in_memory(call.reader.read_listed(path), detector_of(call.workspace))
     return None
 
 
