@@ -113,16 +113,15 @@ def _delete(
     kind: str,
     delete: Callable[[list[str]], list[str]],
     names: list[str],
-    existing: Callable[[], Mapping[str, str]],
+    ids: Mapping[str, str],
 ) -> results.DeletedEntries:
     """Delete the entries with these names, and add notes for those that do not exist.
 
-    ``existing`` returns the entries' names, each with its id.
+    ``ids`` contains the names of the existing entries, each with its id.
 
     Raises:
         NotFound: none of them exists.
     """
-    ids = existing()
     missing = delete(names)
     deleted_count = len({ids.get(name, name) for name in names if name not in missing})
     if missing and not deleted_count:
@@ -223,9 +222,8 @@ def delete_memories(
     from memvault.agents import values
 
     files = values.values_of(call.store, call.address)
-    return _delete(
-        call, "key", files.delete, keys, lambda: {key: key for key in files.read().entries}
-    )
+    ids = {key: key for key in files.read().entries}
+    return _delete(call, "key", files.delete, keys, ids)
 
 
 @group.tool(
@@ -304,9 +302,8 @@ def delete_goals(
     from memvault.agents import goals
 
     files = goals.goals_of(call.store, call.address)
-    return _delete(
-        call, "goal", files.delete, goal_ids, lambda: {key: key for key in files.read().entries}
-    )
+    ids = {key: key for key in files.read().entries}
+    return _delete(call, "goal", files.delete, goal_ids, ids)
 
 
 _PLANS = """*plans | There are no plans
@@ -439,9 +436,6 @@ def delete_plans(
 
     A warning lists unknown ids. If none of the plans exists, the call fails.
     """
-
-    def existing() -> dict[str, str]:
-        plans = [entry.plan for entry in call.plans.statuses()[0]]
-        return {name: plan.id for plan in plans for name in (plan.name, plan.id)}
-
-    return _delete(call, "plan", call.plans.delete, plan_ids, existing)
+    plans = [entry.plan for entry in call.plans.statuses()[0]]
+    ids = {name: plan.id for plan in plans for name in (plan.name, plan.id)}
+    return _delete(call, "plan", call.plans.delete, plan_ids, ids)

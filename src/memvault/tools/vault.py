@@ -289,10 +289,8 @@ def memory_restore(
                 "`--revision` needs a memory", "`memvault restore MEMORY --revision REVISION`"
             )
         entries, paging = paginate(trash.list_trash(call.store), LISTED, 0)
-        next_offset = paging.pop("next", None)
-        call.notes += [f"run `memvault trash list --offset {next_offset}` to see the rest"] * bool(
-            next_offset
-        )
+        if next_offset := paging.pop("next", None):
+            call.notes.append(f"run `memvault trash list --offset {next_offset}` to see the rest")
         return cast(
             "results.RestoredMemory", {"trash": [trashed(entry) for entry in entries], **paging}
         )
