@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.arguments.parameters import Arg
-from memvault.cli import output
+from memvault.cli import output, run_editor
 from memvault.cli.options import GlobalOptions
 from memvault.cli.registry import command
 from memvault.errors import NotFound, Refused, UsageError
 from memvault.exporters import formats
 from memvault.tools.core.render import Template, shortened
+from memvault.tools.core.result_parts import fields
 from memvault.tools.core.shared_args import Expression, Since, TagFilter, TypeName, Until, filters
 
 if TYPE_CHECKING:
@@ -119,6 +120,9 @@ def _left_out(entries: Sequence[Mapping[str, str]]) -> list[str]:
     return lines
 
 
+_VIEW = Template(_IMPORT_VIEW, _for_people)
+
+
 @command(
     "import",
     (
@@ -126,7 +130,7 @@ def _left_out(entries: Sequence[Mapping[str, str]]) -> list[str]:
         "memvault import ~/memory.jsonl --to team/graph --yes",
         "memvault import --kinds",
     ),
-    view=Template(_IMPORT_VIEW, _for_people),
+    view=_VIEW,
     group="moving",
 )
 def import_notes(
@@ -162,17 +166,8 @@ def import_notes(
     from memvault.tools.core import invoke
 
     if kinds:
-        return {
-            "kinds": [
-                {
-                    "name": entry.name,
-                    "title": entry.title,
-                    "needs": entry.needs,
-                    "folder": entry.folder,
-                }
-                for entry in table.FORMATS
-            ]
-        }
+        keys = ("name", "title", "needs", "folder")
+        return {"kinds": [fields(entry, *keys) for entry in table.FORMATS]}
     if not source:
         raise UsageError(
             "The source to import is missing",
@@ -237,7 +232,6 @@ def _import(
     from memvault.importers.state import vault_state
     from memvault.recall.filters import Filters
     from memvault.tools.core import invoke, render
-    from memvault.tools.core.invoke import truncate_warnings
 
     source = reader.source
     folder = _target_folder(call, to or kind.folder)
@@ -283,11 +277,10 @@ def _import(
             f"Nothing was imported: {failed[0].what}: {failed[0].reason}", "`memvault doctor`"
         )
     invoke.autocommit(call)
-    notes = list(dict.fromkeys((*call.settings.warnings, *call.all_notes())))
     result = _result(made, source, [*made.unreadable, *failed], written=True)
     result["changeId"] = call.change_set.change_id
     result["next"] = "to revert the import, run `memvault undo`"
-    return {**result, "warnings": truncate_warnings(notes)} if notes else result
+    return run_editor.add_warnings(call, result)
 
 
 @command(
@@ -326,19 +319,14 @@ def export(
     a .md file. `--to site` writes web pages, and needs the extra web. Hidden files are skipped.
     Nothing is replaced without `--force`.
     """
-    from memvault.call import Call
     from memvault.cli.commands.web import require_extra
     from memvault.exporters.files import ExportedFiles
     from memvault.files.target import absolute_path
     from memvault.recall.filters import Filters
-    from memvault.tools.core import invoke
     from memvault.vault import paths
 
     chosen_format = formats.chosen(target, to)
-    workspace = options.workspace()
-    try:
-        call = Call(workspace, options.caller(), tool="export", read_only=True)
-        invoke.require_local_files(call, "this command")
+    with run_editor.open_call(options, tool="export") as (call, _):
         chosen = filters(memory_type, tags, since, until, expression)
         records = None if chosen == Filters() else call.engine.list_records(chosen)
         if records is not None and not records:
@@ -353,11 +341,6 @@ def export(
             written = chosen_format.write(files, target_path, force)
         result = {"target": str(target_path), "format": chosen_format.name, "files": written}
         return {**result, "leftOut": files.problems} if files.problems else result
-    finally:
-        workspace.release()
-
-
-_VIEW = Template(_IMPORT_VIEW, _for_people)
 
 
 def _require_apart(call: Call, source: Source, kind: ImportFormat) -> None:
