@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memvault import process, sanitize
-from memvault.cli import desktop, output, print_result
+from memvault.cli import output, print_result
 from memvault.cli.options import GlobalOptions
 from memvault.errors import MemvaultError, NotFound, Refused, UsageError
 from memvault.tools.core.render import Template
@@ -88,15 +88,6 @@ def open_entry(
     with open_call(options, name) as (call, path):
         edited = edit_memory(call, call.resolve(path, writes=True), entry.get("line", 1))
     print_result.print_result(options, {"success": True, **edited}, EDITED, writes=True)
-
-
-def open_in_obsidian(file: Path, root: Path) -> None:
-    """Open a file in the vault in Obsidian.
-
-    Raises:
-        Refused: no program can open the URL, or the program failed.
-    """
-    desktop.open_address(obsidian_url(file), root)
 
 
 @contextlib.contextmanager

@@ -235,8 +235,7 @@ def build_command(entry: ShellCommand, name: str, options: GlobalOptions) -> Any
             # Typer shows optional arguments in brackets. Here all arguments are optional for
             # Typer, because memvault checks them itself, so set the shown names directly. Typer
             # creates the parameters itself, so a subclass cannot override this.
-            shown = partial(_fixed_metavar, parameter.metavar)
-            parameter.make_metavar = shown
+            parameter.make_metavar = partial(_fixed_metavar, parameter.metavar)
     return command
 
 

@@ -19,7 +19,7 @@ from textual.widgets import Footer, Input, OptionList, Static, TabbedContent, Ta
 from textual.widgets.option_list import Option
 
 from memvault import sanitize
-from memvault.cli import run_editor, terminal
+from memvault.cli import desktop, run_editor, terminal
 from memvault.cli.browse.dialogs import ConfirmDialog, HelpDialog, LineDialog, MemoryDialog
 from memvault.cli.browse.driver import ending
 from memvault.cli.browse.session import BrowsedMemory, BrowserSession, Part, SearchOutcome
@@ -349,8 +349,9 @@ class MemoryBrowser(App[BrowsedMemory]):
         """Open the chosen memory in Obsidian."""
         memory = self.chosen
         if memory is not None:
+            root = self._session.root
             try:
-                run_editor.open_in_obsidian(self._session.root / memory.path, self._session.root)
+                desktop.open_address(run_editor.obsidian_url(root / memory.path), root)
             except MemvaultError as error:
                 self._show_error(error)
 

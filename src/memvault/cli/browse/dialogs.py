@@ -26,7 +26,7 @@ _CTRL_C = Binding("ctrl+c", "app.help_quit", show=False)
 class LineDialog(ModalScreen[str]):
     """Asks for a line of text; the result is empty after Escape."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave"), _CTRL_C]
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss('')", "Leave"), _CTRL_C]
 
     def __init__(self, question: str, value: str = "") -> None:
         super().__init__()
@@ -42,10 +42,6 @@ class LineDialog(ModalScreen[str]):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Return the line."""
         self.dismiss(event.value.strip())
-
-    def action_leave(self) -> None:
-        """Return an empty line."""
-        self.dismiss("")
 
 
 class MemoryDialog(ModalScreen[BrowsedMemory]):
