@@ -149,7 +149,7 @@ class AuditLog:
 
     def __init__(self, file: str) -> None:
         self._lock = threading.Lock()
-        self._refusals = RepeatLimiter(self._locked_write)
+        self._refusals = RepeatLimiter(self.note)
         self._file = Path(file).expanduser() if file else None
         if self._file is not None:
             try:
@@ -160,10 +160,18 @@ class AuditLog:
                     "use `--audit FILE` with another file",
                 ) from error
 
-    def note(self, entry: AuditRecord) -> None:
+    def note(self, entry: AuditRecord, times: int = 1) -> None:
         """Write a line; if the file cannot be written, write it to standard error."""
+        extra = {"times": times} if times > 1 else {}
+        line = json.dumps({"when": clock.iso(), **entry._asdict(), **extra})
         with self._lock:
-            self._write(entry)
+            try:
+                if self._file is not None:
+                    self._append(self._file, f"{line}\n".encode())
+                    return
+            except OSError as error:
+                print(f"note: the audit log cannot be written: {error.strerror}", file=sys.stderr)
+            print(sanitize.escape_line(line), file=sys.stderr, flush=True)
 
     def note_refused(self, entry: AuditRecord) -> None:
         """Write a line for a request that the gateway refused, or count it."""
@@ -172,21 +180,6 @@ class AuditLog:
     def flush(self, is_end: bool = False) -> None:
         """Write the counts of refusals whose pause has passed, or all of them at the end."""
         self._refusals.flush(is_end)
-
-    def _locked_write(self, entry: AuditRecord, times: int) -> None:
-        with self._lock:
-            self._write(entry, times)
-
-    def _write(self, entry: AuditRecord, times: int = 1) -> None:
-        extra = {"times": times} if times > 1 else {}
-        line = json.dumps({"when": clock.iso(), **entry._asdict(), **extra})
-        try:
-            if self._file is not None:
-                self._append(self._file, f"{line}\n".encode())
-                return
-        except OSError as error:
-            print(f"note: the audit log cannot be written: {error.strerror}", file=sys.stderr)
-        print(sanitize.escape_line(line), file=sys.stderr, flush=True)
 
     def _append(self, file: Path, line: bytes) -> None:
         descriptor = self._open(file)  # Opened on each write, because log rotation moves the file.
