@@ -124,11 +124,9 @@ def agent_lock(root: Path, owner: Address, timeout: float = 30.0) -> FileLock:
     return FileLock(private_folder_of(root, owner) / "lock", timeout)
 
 
-def locks_for_paths(root: Path, paths: Iterable[str]) -> Iterator[FileLock]:
-    """Yield the locks for writing the given files, in the order in which to acquire them.
-
-    The agents' locks come first, the vault's last.
-    """
+@contextlib.contextmanager
+def locks_for_paths(root: Path, paths: Iterable[str]) -> Iterator[None]:
+    """Hold the locks for writing the given files, the agents' locks first, the vault's last."""
     owners = set()
     for path in paths:
         parts = PurePosixPath(path).parts
@@ -137,6 +135,8 @@ def locks_for_paths(root: Path, paths: Iterable[str]) -> Iterator[FileLock]:
             brain = f"/{parts[3]}" if len(parts) > 4 and parts[2] == "brains" else ""
             with contextlib.suppress(UsageError):  # not a valid agent name
                 owners.add(address(f"{agent}{brain}"))
-    for owner in sorted(owners):
-        yield agent_lock(root, owner)
-    yield FileLock(private_folder(root) / "lock")
+    with contextlib.ExitStack() as locks:
+        for owner in sorted(owners):
+            locks.enter_context(agent_lock(root, owner))
+        locks.enter_context(FileLock(private_folder(root) / "lock"))
+        yield

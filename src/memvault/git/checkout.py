@@ -85,7 +85,7 @@ def fast_forward(
         hint = "commit it, or unstage it with `git restore --staged`"
         raise Refused(f"A staged change blocks the sync: {error.message}", hint) from error
     memories = _plain_memories(repository, store, changed)
-    with _locked(store, changed):
+    with locks_for_paths(store.root, (entry.path for entry in changed)):
         if git.commit_id("HEAD") != head:
             raise ConcurrentEdit(branch)
         _check(repository, changed, memories)
@@ -121,7 +121,7 @@ def restore_unfinished(repository: Repository, store: MemoryStore) -> None:
     before = head or git.empty_tree()
     if not head or git.run_unchecked("merge-base", "--is-ancestor", new, head).code:
         changed = _shared(repository, new, before)
-        with _locked(store, changed):
+        with locks_for_paths(store.root, (entry.path for entry in changed)):
             git.run("read-tree", before)
             used = set(_used(store.root, changed))
             changed = [entry for entry in changed if entry.path not in used]
@@ -145,15 +145,6 @@ def _cut_off(
             data = plain_files.read(repository.top / path)
             if before and blobs[before.name].startswith(data):
                 yield path
-
-
-@contextlib.contextmanager
-def _locked(store: MemoryStore, changed: Iterable[ChangedPath]) -> Iterator[None]:
-    """Hold the write locks of these files."""
-    with contextlib.ExitStack() as locks:
-        for lock in locks_for_paths(store.root, [entry.path for entry in changed]):
-            locks.enter_context(lock)
-        yield
 
 
 def _shared(repository: Repository, before: str, after: str) -> list[ChangedPath]:

@@ -143,9 +143,7 @@ def undo(call: Call, change: JournalEntry, keeps_changed: bool = False) -> Undon
         Refused: a path in the change is not a file in the vault.
     """
     writer = call.store.reverting(change.change_id)
-    with contextlib.ExitStack() as locks:
-        for lock in locks_for_paths(call.root, [entry.path for entry in change.files]):
-            locks.enter_context(lock)
+    with locks_for_paths(call.root, (entry.path for entry in change.files)):
         try:
             changes = list(call.store.changes.journal.changes())
             steps, kept_paths = _remaining_steps(call.store, change, changes, keeps_changed)
