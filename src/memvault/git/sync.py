@@ -231,15 +231,15 @@ def _merge_commit(
     base = git.line("merge-base", others, head, ok_codes=(0, 1)).partition("\n")[0]
     with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=repository.folder) as scratch:
         merger = TreeMerger(git, Path(scratch), base or git.empty_tree(), others, exclusions)
-        merge = merger.merge(head)
+        tree = merger.merge(head)
     message = f"{subject}: merge\n"
-    if dropped := merge.notes.get("notKept"):
+    if dropped := merger.notes.get("notKept"):
         listed = "".join(f"- {entry}\n" for entry in dropped)
         message += f"\nChanged on both sides, so discarded:\n{listed}"
     signed = ["-S"] if git.line(*_SIGNS, ok_codes=(0, 1)) == "true" else []
-    args = ("commit-tree", *signed, "-p", head, "-p", others, merge.tree)
+    args = ("commit-tree", *signed, "-p", head, "-p", others, tree)
     commit = git.run(*args, data=message.encode(), env=git.identity())
-    return commit.decode().strip(), merge.notes
+    return commit.decode().strip(), merger.notes
 
 
 def _pushed(repository: Repository, remote: RemoteBranch, head: str) -> bool:

@@ -51,22 +51,13 @@ class _Changes(NamedTuple):
     edited: dict[str, tuple[TreeEntry, TreeEntry]]
 
 
-class MergedTree(NamedTuple):
-    """The id of a merged tree, and notes on the merge.
-
-    ``notes`` has lists under the keys of a tool's result: files that exist twice, files that were
-    renamed because the path was taken, files that one side deleted and the other changed, and
-    dropped header values.
-    """
-
-    tree: str
-    notes: dict[str, list[Any]]
-
-
 class TreeMerger:
     """Merges two trees since their base; excluded files are not treated as memories.
 
     Our changes are applied to the remote's files. Temporary files are written to ``scratch``.
+    ``notes`` has lists under the keys of a tool's result: files that exist twice, files that were
+    renamed because the path was taken, files that one side deleted and the other changed, and
+    dropped header values.
     """
 
     def __init__(
@@ -83,14 +74,13 @@ class TreeMerger:
         self._changed: dict[str, TreeEntry | None] = {}
         self.notes: dict[str, list[Any]] = defaultdict(list)
 
-    def merge(self, ours: str) -> MergedTree:
-        """Apply our tree's changes since the base to their tree, and write the result."""
+    def merge(self, ours: str) -> str:
+        """Apply our tree's changes since the base to their tree; return the merged tree's id."""
         for path, entry in tree_files(self._git, self._theirs).items():
             self._set_entry(path, entry)
         self._changed.clear()
         self._apply(self._changes(ours))
-        tree = write_tree(self._git, self._scratch, self._theirs, self._changed)
-        return MergedTree(tree, self.notes)
+        return write_tree(self._git, self._scratch, self._theirs, self._changed)
 
     def _apply(self, changes: _Changes) -> None:
         """Apply our changes to their files, moving files once their new paths are free."""
