@@ -103,7 +103,7 @@ class SecretDetector:
         if not spans:
             return []
         lines = [match.end() for match in _LINE_END.finditer(text)]
-        allowed = _allowed_lines(text, lines)
+        allowed = {bisect_right(lines, match.start()) for match in _ALLOW_MARK.finditer(text)}
         secrets: list[Secret] = []
         for start, end, kind, value in sorted(spans, key=lambda span: (span.start, -span.end)):
             line = bisect_right(lines, start)
@@ -321,8 +321,3 @@ def _possible_formats(text: str, long_words: str) -> list[SecretPattern]:
         if unbounded(FORMS[number]).search(long_words):
             possible.append(FORMS[number])
     return possible
-
-
-def _allowed_lines(text: str, lines: list[int]) -> set[int]:
-    """Return the lines with a comment that allows their secrets."""
-    return {bisect_right(lines, match.start()) for match in _ALLOW_MARK.finditer(text)}

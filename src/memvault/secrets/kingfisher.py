@@ -23,7 +23,7 @@ def is_installed() -> bool:
 
 def find_spans(text: str) -> list[tuple[int, int, str]]:
     """Return the position and kind of each secret that kingfisher finds."""
-    if not any(_has_digit(match[0]) for match in _LONG_WORD.finditer(text)):
+    if not any(char.isdigit() for match in _LONG_WORD.finditer(text) for char in match[0]):
         return []
     data = text.encode("utf-8", "replace")
     findings = [
@@ -49,10 +49,6 @@ def _to_character_offsets(data: bytes, spans: list[tuple[int, int, str]]) -> lis
         characters += len(data[last:offset].decode("utf-8", "ignore"))
         at[offset], last = characters, offset
     return [(at[start], at[end]) for start, end, _ in spans]
-
-
-def _has_digit(word: str) -> bool:
-    return any(char.isdigit() for char in word)
 
 
 @lru_cache(None)

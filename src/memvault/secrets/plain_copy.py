@@ -260,11 +260,8 @@ def _has_strange(text: str) -> bool:
 def _parts(text: str, regions: Iterable[tuple[int, int]]) -> Iterator[_CopiedPart]:
     """Yield the parts of a copy: first the visible text, then comments, link targets and tags."""
     regions = list(regions)
-    for (
-        start,
-        end,
-        # The list grows in the loop, but hidden text is shorter than its region, so the loop ends.
-    ) in regions:
+    # The list grows in the loop, but hidden text is shorter than its region, so the loop ends.
+    for start, end in regions:
         hidden: list[tuple[int, int]] = []
         yield from _read(text, start, end, hidden)
         yield _CopiedPart(_END, end, end)
