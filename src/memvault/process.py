@@ -496,3 +496,10 @@ def claimed_stdio(client: str = "an MCP client", command: str = "mcp") -> Iterat
             sys.stdout.flush()  # Flush output that libraries printed, so it goes to standard error.
         os.dup2(read, 0)
         os.dup2(written, 1)
+
+
+def write_whole(descriptor: int, data: bytes) -> None:
+    """Write all of the data, even if each write accepts only a part."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]

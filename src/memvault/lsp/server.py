@@ -24,7 +24,7 @@ from memvault import __version__
 from memvault.errors import Bug, to_memvault_error
 from memvault.lsp import completion, diagnostics, edits, navigation
 from memvault.lsp.documents import MAX_TEXT, Buffer, EditorDocument, EditorState, EditorVaults
-from memvault.process import claimed_stdio
+from memvault.process import claimed_stdio, write_whole
 from memvault.sanitize import escape_line
 from memvault.secrets.detector import masked
 from memvault.serial_executor import SerialExecutor
@@ -88,9 +88,7 @@ class _Output:
         self._descriptor = descriptor
 
     def write(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(self._descriptor, rest) :]
+        write_whole(self._descriptor, data)
 
     def close(self) -> None:
         """Leave the descriptor open for ``claimed_stdio``."""

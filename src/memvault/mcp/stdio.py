@@ -24,6 +24,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 
 from memvault import sanitize
+from memvault.process import write_whole
 
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
 _MAX_LINE = 1 << 27
@@ -180,7 +181,7 @@ class StdioWriter:
             item, done = entry
             is_complete = True
             try:
-                _write_whole(self._descriptor, _line(item.message))
+                write_whole(self._descriptor, _line(item.message))
             except OSError:
                 is_complete = False
             self._written(item.message, is_complete)
@@ -199,9 +200,3 @@ def _line(message: types.JSONRPCMessage) -> bytes:
         return f"{sanitize.escaped(text)}\n".encode()
     except ValueError:  # The answer repeats a client-supplied name with a lone surrogate.
         return f"{json.dumps(message.model_dump(by_alias=True, exclude_unset=True))}\n".encode()
-
-
-def _write_whole(descriptor: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]

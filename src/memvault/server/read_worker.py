@@ -23,7 +23,7 @@ from mcp.shared.exceptions import MCPError
 from memvault.call import Caller
 from memvault.mcp.profiles import ToolSelection
 from memvault.mcp.read_runner import Read
-from memvault.process import claimed_stdio
+from memvault.process import claimed_stdio, write_whole
 from memvault.workspace import UNUSED_SECONDS, Workspace, return_memory
 
 _MAX_VAULTS = 16
@@ -81,9 +81,7 @@ class Reader:
             self._write({"progress": [what, done, total]})
 
     def _write(self, message: dict[str, Any]) -> None:
-        line = memoryview(json.dumps(message).encode() + b"\n")
-        while line:
-            line = line[os.write(self._written, line) :]
+        write_whole(self._written, json.dumps(message).encode() + b"\n")
 
 
 def _receive(descriptor: int, calls: queue.SimpleQueue[dict[str, Any]]) -> None:
