@@ -137,7 +137,9 @@ def mask_code(text: str) -> str:
     from memvault.vault.markdown_blocks import masked
 
     parsed = _parsed(text)
-    return masked(text, [*_code_spans(parsed), *parsed.inline.code])
+    blocks = parsed.blocks
+    code = [blocks.line_span(line) for line, is_code in enumerate(blocks.code_lines) if is_code]
+    return masked(text, [*code, *parsed.inline.code])
 
 
 def replace_outside_code(
@@ -154,13 +156,6 @@ def replace_outside_code(
             pieces += (text[done : match.start()], written(match))
             done = match.end()
     return "".join(pieces) + text[done:]
-
-
-def _code_spans(parsed: ParsedMarkdown) -> Iterator[Span]:
-    """Yield the lines of code blocks."""
-    for number, is_code in enumerate(parsed.blocks.code_lines):
-        if is_code:
-            yield parsed.blocks.line_span(number)
 
 
 def comments(text: str) -> list[Span]:

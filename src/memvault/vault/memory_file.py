@@ -17,7 +17,6 @@ from memvault.model import (
     FileState,
     Memory,
 )
-from memvault.named_tuple import NamedTuple
 from memvault.sanitize import replace_surrogates
 from memvault.vault import header_dates, naming
 from memvault.vault.date_ranges import dates_in_path
@@ -55,7 +54,7 @@ def read_memory(
     metadata = file.header or {}
     path = PurePosixPath(state.path)
     title = title_of(metadata, file.parts.body, state.path)
-    times = _times(metadata, data, state, commit_times)
+    created, created_from, modified, modified_from = _times(metadata, data, state, commit_times)
     given_id = metadata.get("id")
     return Memory(
         path=state.path,
@@ -65,17 +64,19 @@ def read_memory(
         title=title,
         memory_type=_memory_type(metadata, path, known_types),
         tags=_tags(metadata, file.parts.body),
-        created=times.created,
-        modified=times.modified,
+        created=created,
+        modified=modified,
         metadata=metadata,
         body=file.parts.body,
         etag=etag(data),
         problem=problem,
         newline=file.parts.newline,
         body_line=file.parts.body_line,
-        created_from=times.created_from,
-        modified_from=times.modified_from,
-        type_folders=_type_folders(path, known_types),
+        created_from=created_from,
+        modified_from=modified_from,
+        type_folders=frozenset(
+            name for name in path.parts[:-1] if normalize("NFC", name) in known_types
+        ),
     )
 
 
@@ -96,22 +97,13 @@ def read_document(data: bytes, state: FileState) -> Memory:
     )
 
 
-class _Times(NamedTuple):
-    """A memory's times and their sources."""
-
-    created: str
-    created_from: DateSource
-    modified: str
-    modified_from: DateSource
-
-
 def _times(
     metadata: Mapping[str, Any],
     data: bytes,
     state: FileState,
     commit_times: CommitTimesOf | None,
-) -> _Times:
-    """Return a memory's times, each from the best source that has it.
+) -> tuple[str, DateSource, str, DateSource]:
+    """Return when a memory was created and modified, each with the best source that has it.
 
     The sources are, in order, the header, for ``created`` also the date in the file name, git's
     commits, and the file's times. A time that is not from the header never puts ``modified`` before
@@ -121,7 +113,7 @@ def _times(
     created_from: DateSource = "header"
     modified_from: DateSource = "header"
     if created and modified:
-        return _Times(created, created_from, modified, modified_from)
+        return created, created_from, modified, modified_from
     committed = CommitTimes() if commit_times is None else commit_times(state.path, data)
     if not modified:
         modified_from = "git" if committed.modified else "file"
@@ -131,7 +123,7 @@ def _times(
         created_from = "name" if created else "git" if committed.created else "file"
         earliest = committed.created or clock.iso_from_ns(min(state.mtime, state.ctime))
         created = created or min(earliest, modified)
-    return _Times(created, created_from, modified, modified_from)
+    return created, created_from, modified, modified_from
 
 
 _FIRST_YEAR = 1970
@@ -170,11 +162,6 @@ def _memory_type(
         return normalize("NFC", named.strip())
     folder = normalize("NFC", path.parts[0]) if len(path.parts) > 1 else ""
     return folder if folder in known_types else FALLBACK_TYPE
-
-
-def _type_folders(path: PurePosixPath, known_types: frozenset[str]) -> frozenset[str]:
-    """Return the folders of a path that are named after a known type."""
-    return frozenset(name for name in path.parts[:-1] if normalize("NFC", name) in known_types)
 
 
 def _tags(metadata: Mapping[str, Any], body: str) -> tuple[str, ...]:

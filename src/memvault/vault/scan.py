@@ -154,20 +154,11 @@ class Scan:
         return zip(self._paths[start:end], states, states, states, states, strict=False)
 
 
-def _no_watch(folder: str) -> None:
-    """Do nothing; the default callback if changes are not watched."""
-
-
-def _no_documents() -> bool:
-    """Return False: by default, documents are not listed."""
-    return False
-
-
 def scan(
     root: Path,
     exclusions: Exclusions,
-    enter: Callable[[str], object] = _no_watch,
-    has_documents: Callable[[], bool] = _no_documents,
+    enter: Callable[[str], object] = lambda _: None,
+    has_documents: Callable[[], bool] = lambda: False,
 ) -> Scan:
     """List the files of all memories without opening them.
 
@@ -299,7 +290,7 @@ def is_listed(
     root: Path,
     path: str,
     exclusions: Exclusions,
-    has_documents: Callable[[], bool] = _no_documents,
+    has_documents: Callable[[], bool] = lambda: False,
 ) -> bool:
     """Return whether ``scan`` lists a memory's file under exactly this path.
 
