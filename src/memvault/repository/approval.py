@@ -83,7 +83,7 @@ def items_to_approve(location: RepositoryLocation) -> list[ApprovalItem]:
     Raises:
         Refused: a part cannot be read.
     """
-    return scan_repository(location).items
+    return _RepositoryScan(location).items
 
 
 def paths_git_may_run(location: RepositoryLocation, paths: Iterable[str]) -> list[str]:
@@ -95,7 +95,7 @@ def paths_git_may_run(location: RepositoryLocation, paths: Iterable[str]) -> lis
     Raises:
         Refused: a part of the repository cannot be read.
     """
-    scan = scan_repository(location)
+    scan = _RepositoryScan(location)
     used = {entry for path in (*scan.used, *scan.hooks) for entry in _below(location.top, path)}
     real = (Path(os.path.realpath(path)) for path in scan.hooks)
     folders = {
@@ -221,30 +221,14 @@ def _lines(data: bytes) -> Iterator[_Line]:
             yield _Line(text, section, below)
 
 
-class RepositoryScan(NamedTuple):
-    """Items that need approval, hook folders, and files that settings and hooks refer to.
+class _RepositoryScan:
+    """A repository's settings, its hooks and the files they refer to, each read once.
 
-    The folders and files may be missing.
-    """
-
-    items: list[ApprovalItem]
-    hooks: list[Path]
-    used: set[Path]
-
-
-def scan_repository(location: RepositoryLocation) -> RepositoryScan:
-    """Read a repository's settings, its hooks and the files they refer to, each once.
+    ``items`` need approval, and ``hooks`` are the folders of hooks, which may be missing.
 
     Raises:
-        Refused: one of them cannot be read.
+        Refused: one of the files cannot be read.
     """
-    scanner = _RepositoryScanner(location)
-    items = list(scanner.items())
-    return RepositoryScan(items, scanner.hooks, scanner.used)
-
-
-class _RepositoryScanner:
-    """Reads each file in a repository once."""
 
     def __init__(self, location: RepositoryLocation) -> None:
         self._location = location
@@ -255,8 +239,9 @@ class _RepositoryScanner:
         """Files that settings and hooks refer to, including missing ones."""
         self._remotes: dict[str, None] = {}
         self._with_url: set[str] = set()
+        self.items = list(self._items())
 
-    def items(self) -> Iterator[ApprovalItem]:
+    def _items(self) -> Iterator[ApprovalItem]:
         """Yield the items that need approval: settings in their order, then files."""
         top, folder, common = self._location
         if folder != top / ".git":

@@ -217,11 +217,13 @@ class _Check:
         if not self._opened:
             self._opened.append(None)
             if self._is_granted:
-                from memvault.repository.code_history import open_history
+                from memvault.repository.approved import approved_repository
+                from memvault.repository.code_history import CodeHistory
 
                 with contextlib.suppress(MemvaultError, OSError):
                     until = min(time.monotonic() + self._seconds / 2, self._until)
-                    self._opened[0] = open_history(self._root, self._location, until)
+                    repository = approved_repository(self._root, self._location)
+                    self._opened[0] = CodeHistory(repository, until)
         return self._opened[0]
 
     @property

@@ -6,17 +6,14 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memvault.errors import MemvaultError, TimedOut
 from memvault.files import plain_files
 from memvault.repository import definitions
-from memvault.repository.approved import approved_repository
 from memvault.repository.program import Repository, null_separated
 
 if TYPE_CHECKING:
-    from memvault.files.git_location import RepositoryLocation
     from memvault.repository.citations import Citation
 
 _MAX_COMMITS = 100
@@ -30,18 +27,11 @@ _MAX_FILES = 50
 _MAX_BYTES = plain_files.MAX_SETTING_BYTES
 
 
-def open_history(root: Path, location: RepositoryLocation, until: float) -> CodeHistory:
-    """Return a repository's history, to be read until a monotonic time.
-
-    Raises:
-        NotAllowed: the repository was never approved, or an approved part has changed since.
-        Refused: git is not installed, or the repository cannot be read.
-    """
-    return CodeHistory(approved_repository(root, location), until)
-
-
 class CodeHistory:
-    """The history of a repository's files; a failure of git counts as no answer."""
+    """The history of a repository's files, read until a monotonic time.
+
+    A failure of git counts as no answer.
+    """
 
     def __init__(self, repository: Repository, until: float) -> None:
         self._repository = repository
@@ -112,15 +102,13 @@ class CodeHistory:
             if size.isdigit():  # A missing file has no content.
                 text = output[start : start + int(size)]
                 start += len(text) + 1
-                is_code = kind == b"blob" and len(text) <= _MAX_BYTES
-                has_code = is_code and self._is_in(text, citation)
+                if kind == b"blob" and len(text) <= _MAX_BYTES:
+                    place = citation.place_in(definitions.lines_of(text), self._until)
+                    has_code = bool(place)
             found.append(has_code)
             if len(found) == len(paths):
                 yield any(found)
                 found = []
-
-    def _is_in(self, data: bytes, citation: Citation) -> bool:
-        return bool(citation.place_in(definitions.lines_of(data), self._until))
 
     def _new_name(self, path: str) -> str:
         """Return the name that a commit or the changes since the last one gave to a file."""

@@ -345,13 +345,9 @@ def _compared(block: Sequence[str]) -> Sequence[str]:
     for line in code:
         if _indentation(line) <= level or depth > 0:  # Parameters may be on several lines.
             compared.append(line)
-            depth = max(0, depth + _depth(line))
+            opened = line.count("(") + line.count("[") - line.count(")") - line.count("]")
+            depth = max(0, depth + opened)
     return compared
-
-
-def _depth(line: str) -> int:
-    """Return how many parentheses a line opens but does not close."""
-    return sum(line.count(char) for char in "([") - sum(line.count(char) for char in ")]")
 
 
 def _indentation(line: str) -> int:
