@@ -211,7 +211,10 @@ def inspect_vault(call: Call) -> VaultInspection:
     records = [record for record in every if not is_document(record.path)]
     tree = walk_tree(call.root, call.settings.exclusions)
     remembered = RememberedResults(call, "doctor")
-    memories = [_inspect_memory(call, remembered, record) for record in records]
+    memories = [
+        _with_record(record, _inspect_file(call, remembered, record.path, is_memory=True))
+        for record in records
+    ]
     memory_paths = frozenset(record.path for record in records)
     others = [
         _inspect_file(call, remembered, path)
@@ -269,12 +272,6 @@ _HEADER_PROBLEMS = ("broken front matter: ", "the front matter cannot be indexed
 _KEY = re.compile(r"^([ \t-]*[^\s#:-][^:\n]*):", re.MULTILINE | re.ASCII)
 """Matches a possible key: the text of a line before its first colon, with its indentation."""
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
-
-
-def _inspect_memory(
-    call: Call, remembered: RememberedResults, record: MemoryRecord
-) -> InspectedMemory:
-    return _with_record(record, _inspect_file(call, remembered, record.path, is_memory=True))
 
 
 def _with_record(record: MemoryRecord, file: InspectedFile) -> InspectedMemory:

@@ -159,7 +159,11 @@ class TargetFolder:
         """
         before = self.status(name)
         if before is not None and not stat.S_ISREG(before.st_mode):
-            raise _not_replaceable(self.path / name, before)
+            what = "a link" if stat.S_ISLNK(before.st_mode) else "not a regular file"
+            raise Refused(
+                f"{self.path / name} is {what}, which memvault does not replace",
+                "choose another name",
+            )
         mode = _FILE_MODE & (before.st_mode if before is not None else _FILE_MODE)
         temporary = temporary_files.temporary_name(name)
         nameless = self._open_nameless(mode)
@@ -368,8 +372,3 @@ def _is_link(path: Path) -> Refused:
 
 def _is_file(path: Path) -> Refused:
     return Refused(f"{path} is a file where a folder should be", "rename that file")
-
-
-def _not_replaceable(path: Path, status: os.stat_result) -> Refused:
-    what = "a link" if stat.S_ISLNK(status.st_mode) else "not a regular file"
-    return Refused(f"{path} is {what}, which memvault does not replace", "choose another name")

@@ -26,7 +26,8 @@ def changed_cites(citations: CodeCitations, memory: Memory, text: str, body: str
     existing = entries(memory.metadata)
     if not all(isinstance(value, str) for value in existing):
         return {}
-    fresh = {citation.name: citation for citation in citations.anchors(text, _folder(memory))}
+    anchors = citations.anchors(text, posixpath.dirname(memory.path))
+    fresh = {citation.name: citation for citation in anchors}
     kept = []
     for value in existing:
         citation = parse(value)
@@ -40,7 +41,3 @@ def changed_cites(citations: CodeCitations, memory: Memory, text: str, body: str
     free = max(0, MAX_CITATIONS - sum(parse(value) is not None for value in kept))
     cites = [*kept, *map(str, islice(fresh.values(), free))]
     return {} if cites == existing else {KEY: cites or None}
-
-
-def _folder(memory: Memory) -> str:
-    return posixpath.dirname(memory.path)

@@ -14,7 +14,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -218,7 +218,8 @@ class Unmerged:
                 for path, mem_id, when in self._deleted
                 if memory.mem_id == mem_id or memory.path == path
             )
-        if memory.etag in _revision_etags(self._store.history, memory.mem_id):
+        revisions = self._store.history.revisions(memory.mem_id)
+        if any(name.endswith(memory.etag) for name in revisions):
             return True
         with contextlib.suppress(MemvaultError):
             own_lines = set(map(str.strip, self._store.read(own.path).body.splitlines()))
@@ -290,11 +291,6 @@ def _is_merged(copy: Path, main: Worktree | None, merged: Mapping[str, str]) -> 
         path = merged.get(document.etag(data))
         return main is not None and path is not None and plain_files.read(main.root / path) == data
     return False
-
-
-def _revision_etags(history: Revisions, mem_id: str) -> Iterator[str]:
-    for name in history.revisions(mem_id):
-        yield name.rpartition("-")[2]
 
 
 def copy_here(

@@ -153,9 +153,10 @@ def _strings_in(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def secret_warning(path: str, secrets: Sequence[Secret]) -> str:
-    """Return a warning about secrets that were written."""
+    """Return a warning about secrets that were written, by kind and line."""
+    places = _join_places([f"{secret.kind} in line {secret.line}" for secret in secrets])
     return (
-        f"{path} now contains a secret: {_describe_secrets(secrets)}; store it elsewhere and "
+        f"{path} now contains a secret: {places}; store it elsewhere and "
         "revoke it if others can read the vault or its history; to allow it, "
         + (
             "set secrets: allowed in the header"
@@ -163,11 +164,6 @@ def secret_warning(path: str, secrets: Sequence[Secret]) -> str:
             else "add gitleaks:allow in a comment on its line"
         )
     )
-
-
-def _describe_secrets(secrets: Sequence[Secret]) -> str:
-    """Describe secrets by kind and line, without their values."""
-    return _join_places([f"{secret.kind} in line {secret.line}" for secret in secrets])
 
 
 def _join_places(places: Sequence[str]) -> str:
