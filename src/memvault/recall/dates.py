@@ -250,9 +250,11 @@ def find_date(text: str, today: date) -> DateMention | None:
     """
     if not _HINT.search(text):
         return None
-    between = [line for line in text.split("\n") if _is_between(line)]
-    if between:
-        return _span_between(between[0], today)
+    for line in text.split("\n"):
+        start = _FROM.search(line)
+        middle = _TO.search(line, start.end()) if start else None
+        if start and middle:
+            return _span_between(line, start.end(), middle, today)
     *absolute, relative = _patterns()
     for pattern in absolute:
         for match in pattern.finditer(text):
@@ -271,29 +273,19 @@ def find_date(text: str, today: date) -> DateMention | None:
         return None
 
 
-def _is_between(line: str) -> bool:
-    """Return whether a line has both a start ("between", "from") and an end ("and", "to")."""
-    start = _FROM.search(line)
-    return start is not None and _TO.search(line, start.end()) is not None
-
-
-def _span_between(line: str, today: date) -> DateMention | None:
-    """Return the days from the first date of a line to its last one."""
-    start = _FROM.search(line)
-    middle = _TO.search(line, start.end()) if start is not None else None
-    if start is None or middle is None:
-        return None
+def _span_between(line: str, start: int, middle: re.Match[str], today: date) -> DateMention | None:
+    """Return the days from the first date of a line, after ``start``, to the one after "and"."""
     if _TO.search(line, middle.end()):
         return None
     last = find_date(line[middle.end() :], today)
     if last is None:
         return None
-    first_text = line[start.end() : middle.start()]
+    first_text = line[start : middle.start()]
     year = "" if _YEAR_NUMBER.search(first_text) else f" {last.span.first.year}"
     first = find_date(f"on {first_text.strip()}{year}", today)
     if first is None or first.span.first > last.span.last:
         return None
-    phrase = line[start.end() : line.index(last.words, middle.end()) + len(last.words)]
+    phrase = line[start : line.index(last.words, middle.end()) + len(last.words)]
     return DateMention(DateRange(first.span.first, last.span.last), phrase.strip())
 
 

@@ -158,14 +158,11 @@ def _estimated(rows: Sequence[FeatureRow], values: Sequence[float | None]) -> li
     measured = [(cosine or 0.0, value) for cosine, value in pairs if value is not None]
     if not measured:
         return []
-    line = _line([cosine for cosine, _ in measured], [value for _, value in measured])
-    return [_at(line, cosine) if value is None else value for cosine, value in pairs]
-
-
-def _at(line: tuple[float, float], cosine: float | None) -> float:
-    """Return the value of a line at a cosine; None means the mean of all memories."""
-    slope, intercept = line
-    return slope * (cosine or 0.0) + intercept
+    slope, intercept = _line([cosine for cosine, _ in measured], [value for _, value in measured])
+    # Without a cosine, a memory is assumed to have the mean one of all memories.
+    return [
+        slope * (cosine or 0.0) + intercept if value is None else value for cosine, value in pairs
+    ]
 
 
 def _line(inputs: Sequence[float], values: Sequence[float]) -> tuple[float, float]:

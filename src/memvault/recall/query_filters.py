@@ -9,6 +9,7 @@ line breaks or more than ``_MAX_WORDS`` words was probably pasted, so it is not 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from memvault.lazy_pattern import lazy_pattern
@@ -39,9 +40,7 @@ def parse(text: str) -> QueryLine:
     """Split a query into words and filters; a query without filters stays unchanged."""
     if (":" not in text and "-" not in text) or _is_pasted(text):
         return QueryLine(text)
-    types: list[str] = []
-    tags: list[str] = []
-    folders: list[str] = []
+    values: dict[str, list[str]] = {}
     unless: list[Filters] = []
     days: dict[str, datetime] = {}
     text_parts, notes, end = [], [], 0
@@ -56,27 +55,24 @@ def parse(text: str) -> QueryLine:
         elif key in ("since", "until"):
             if part["no"]:
                 continue
-            moment = _moment(key, value)
+            from memvault.recall import dates
+
+            moment = dates.parse_moment(value, key == "until")
             if moment is None:
                 notes.append(f"{value!r} is not a date, so {part[0]} was searched as words")
                 continue
             days[key] = moment
         elif part["no"]:
-            unless.append(_single(key, value))
+            unless.append(_filters({key: [value]}))
         else:
-            {"type": types, "tag": tags, "in": folders}[key].append(value)
+            values.setdefault(key, []).append(value)
         text_parts.append(text[end : part.start()])
         end = part.end()
     if not end:
         return QueryLine(text, notes=tuple(notes))
     words = " ".join("".join([*text_parts, text[end:]]).split())
-    filters = Filters(
-        types=tuple(types),
-        tags=tuple(tags),
-        folders=tuple(folders),
-        since=days.get("since"),
-        until=days.get("until"),
-        unless=tuple(unless),
+    filters = _filters(values)._replace(
+        since=days.get("since"), until=days.get("until"), unless=tuple(unless)
     )
     return QueryLine(words, filters, tuple(notes))
 
@@ -105,13 +101,6 @@ def _notes_on_exclusion(word: str) -> list[str]:
     return [f'{note}; to search for it, quote it: "-{word}"']
 
 
-def _single(key: str, value: str) -> Filters:
-    if key == "type":
-        return Filters(types=(value,))
-    return Filters(tags=(value,)) if key == "tag" else Filters(folders=(value,))
-
-
-def _moment(key: str, value: str) -> datetime | None:
-    from memvault.recall import dates
-
-    return dates.parse_moment(value, key == "until")
+def _filters(values: Mapping[str, Sequence[str]]) -> Filters:
+    types, tags, folders = (tuple(values.get(key, ())) for key in ("type", "tag", "in"))
+    return Filters(types=types, tags=tags, folders=folders)

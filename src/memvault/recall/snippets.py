@@ -289,14 +289,10 @@ def _join(units: Sequence[TextUnit], last: int) -> str:
             break
         text += f"{(_SEPARATOR if apart else ' ') if previous else ''}{unit.text}"
         if len(text) > _MAX_LENGTH:
-            return _truncate(text)
+            end = text.rfind(" ", _MAX_LENGTH // 2, _MAX_LENGTH)
+            return f"{text[: end if end > 0 else _MAX_LENGTH]} …"
         previous = unit
     return f"{text} …" if continues else text
-
-
-def _truncate(text: str) -> str:
-    end = text.rfind(" ", _MAX_LENGTH // 2, _MAX_LENGTH)
-    return f"{text[: end if end > 0 else _MAX_LENGTH]} …"
 
 
 def _window(text: str, query_terms: frozenset[str], analyzer: Analyzer) -> str:
