@@ -627,7 +627,7 @@ class Index(SearchIndex[Any], Protocol):
     def rebuild(self) -> None:
         """Rebuild the index; other processes read the old one until it is complete."""
 
-    def embed_all(self, download: bool = False) -> int:
+    def embed_all(self) -> int:
         """Compute all missing vectors; return how many memories lacked transformer vectors.
 
         Raises:

@@ -71,13 +71,7 @@ class Meaning:
     def space(self, texts: Sequence[str]) -> EmbeddedTexts:
         """Embed texts with the transformer, or with the static embedder if there are too many."""
         deep = self._transformer if len(texts) <= MAX_EMBEDDED else None
-        embedder = deep or self._static
-        calibration = embedder.calibration
-        if calibration is None:
-            from memvault.index.embedding.calibrate import calibrate
-
-            calibration = calibrate(embedder)
-        return EmbeddedTexts(embedder.embed(texts), calibration)
+        return _embedded(deep or self._static, texts)
 
     def select(self, texts: Sequence[str]) -> list[int]:
         """Return the positions of the texts to compare, in order.
@@ -88,9 +82,7 @@ class Meaning:
         positions = list(range(len(texts)))[-_MAX_TEXTS:]
         if self._transformer is None or len(positions) <= MAX_EMBEDDED:
             return positions
-        static = EmbeddedTexts(
-            self._static.embed([texts[position] for position in positions]), _of(self._static)
-        )
+        static = _embedded(self._static, [texts[position] for position in positions])
         best: dict[int, float] = {}
         for first, second, similarity in similar_pairs(static, STEP):
             for position in (first, second):
@@ -116,10 +108,13 @@ def open_meaning(settings: Settings, root: Path) -> tuple[Meaning, str]:
     return Meaning(open_table(), transformer), choice.note
 
 
-def _of(embedder: Embedder) -> Calibration:
+def _embedded(embedder: Embedder, texts: Sequence[str]) -> EmbeddedTexts:
     calibration = embedder.calibration
-    assert calibration is not None  # the static table always has a calibration
-    return calibration
+    if calibration is None:
+        from memvault.index.embedding.calibrate import calibrate
+
+        calibration = calibrate(embedder)
+    return EmbeddedTexts(embedder.embed(texts), calibration)
 
 
 def similar_pairs(space: EmbeddedTexts, least: float) -> list[Similar]:

@@ -214,7 +214,7 @@ class LocalIndex:
             writer = IndexWriter(self._store, files, self._backend, self._progress)
             writer.update(self._static_vectors(files))
 
-    def embed_all(self, download: bool = False) -> int:
+    def embed_all(self) -> int:
         """Embed every memory with both embedders; return how many lacked transformer vectors.
 
         The lock is not held while the transformer model runs, so other processes can continue.
@@ -227,7 +227,7 @@ class LocalIndex:
                 self._writer.update(self.static)
             if self.transformer.mode == "off":
                 return 0
-            self.transformer.embedder(download)
+            self.transformer.embedder()
             return self.schedule.embed_in_foreground()
 
     @property

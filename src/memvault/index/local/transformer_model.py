@@ -113,7 +113,7 @@ class TransformerModel:
         card = card_of(self.choice.name)
         return card.name if card else self.choice.name
 
-    def embedder(self, download: bool = False) -> TokenEmbedder:
+    def embedder(self) -> TokenEmbedder:
         """Return the model, loaded once; raises ``EmbedderError``."""
         name, root, _ = self.choice
         if self._embedder is None:
@@ -122,7 +122,7 @@ class TransformerModel:
                     f"The model {name} is not allowed on this machine",
                     "allow it with `memvault model use`",
                 )
-            self._embedder = load_embedder(name, root, download)
+            self._embedder = load_embedder(name, root)
         return self._embedder
 
     def close(self) -> None:
