@@ -178,11 +178,14 @@ class _Process:
             process.environment(store.root) | variables,
         )
         self._is_ready = False
-        self._send((os.fspath(store.root), store.settings, embeds))
+        self.send((os.fspath(store.root), store.settings, embeds))
 
-    def send(self, task: FileTask) -> None:
-        """Send a task; the previous result must have been received."""
-        self._send(task)
+    def send(self, value: object) -> None:
+        """Send the first input or a task; the previous result must have been received."""
+        assert self._process.stdin is not None
+        with suppress(OSError):  # the process has exited, which ``receive`` detects
+            pickle.dump(value, self._process.stdin, pickle.HIGHEST_PROTOCOL)
+            self._process.stdin.flush()
 
     def receive(self) -> Analysis | None:
         """Return the next analysis, or None if the process has exited."""
@@ -196,12 +199,6 @@ class _Process:
         except (OSError, EOFError, pickle.UnpicklingError):
             return None
         return analysis
-
-    def _send(self, value: object) -> None:
-        assert self._process.stdin is not None
-        with suppress(OSError):  # the process has exited, which ``receive`` detects
-            pickle.dump(value, self._process.stdin, pickle.HIGHEST_PROTOCOL)
-            self._process.stdin.flush()
 
     def close(self) -> None:
         """Kill the process, even in the middle of a task."""

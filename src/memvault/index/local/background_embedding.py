@@ -45,14 +45,13 @@ def start(root: Path, folder: Path | None, model: str) -> bool:
     Never raises, because a failure here must not break a search.
     """
     with atomic.best_effort():
-        if (
-            folder is None
-            or not sys.executable
-            or _is_postponed(folder, model)
-            or is_running(folder)
-        ):
+        if folder is None or not sys.executable:
             return False
-        starts = _starts(folder, model)
+        state = _read_state(folder, model)
+        if state.get("until", 0.0) > time.time() or is_running(folder):
+            return False
+        # The number of workers since the last one that computed vectors or failed.
+        starts = state["starts"] if isinstance(state.get("starts"), int) else 0
         if starts >= _MAX_STARTS:
             record_failure(folder, model, f"{starts} processes exited before computing any vectors")
             return False
@@ -157,10 +156,6 @@ def _make_folder(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
 
 
-def _is_postponed(folder: Path, model: str) -> bool:
-    return bool(_read_state(folder, model).get("until", 0.0) > time.time())
-
-
 def _read_state(folder: Path, model: str) -> dict[str, Any]:
     try:
         state: dict[str, Any] = json.loads(read(folder / _STATE, MAX_SETTING_BYTES))
@@ -168,12 +163,6 @@ def _read_state(folder: Path, model: str) -> dict[str, Any]:
         return state if is_valid else {}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
-
-
-def _starts(folder: Path, model: str) -> int:
-    """Return how many workers were started since the last one that computed vectors or failed."""
-    starts = _read_state(folder, model).get("starts", 0)
-    return starts if isinstance(starts, int) else 0
 
 
 def _write_state(folder: Path, model: str, until: float, why: str, starts: int = 0) -> bool:

@@ -25,10 +25,10 @@ class FolderDiff(NamedTuple):
     must be compared.
     """
 
-    added: Sequence[FileState]
-    changed: Sequence[tuple[IndexedFile, FileState]]
-    removed: Sequence[int]
-    doubtful: Sequence[tuple[IndexedFile, FileState]]
+    added: Sequence[FileState] = ()
+    changed: Sequence[tuple[IndexedFile, FileState]] = ()
+    removed: Sequence[int] = ()
+    doubtful: Sequence[tuple[IndexedFile, FileState]] = ()
 
     @property
     def size(self) -> int:
@@ -42,7 +42,7 @@ class FolderDiff(NamedTuple):
         return {*(state.path for state in states), *(path for _, path in removed)}
 
 
-EMPTY_DIFF = FolderDiff((), (), (), ())
+EMPTY_DIFF = FolderDiff()
 
 
 class PendingChanges(NamedTuple):
@@ -118,8 +118,6 @@ def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
     rest = FolderDiff(
         [state for state in diff.added if state.path not in readable],
         [entry for entry in diff.changed if entry[1].path not in readable],
-        [],
-        [],
     )
     return first, rest
 

@@ -160,8 +160,6 @@ class IndexWriter(NamedTuple):
                             for state in unindexed
                             if state.path in known_by_path
                         ],
-                        [],
-                        [],
                     )
                 analysis = next(results)
                 removed += (

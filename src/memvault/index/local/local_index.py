@@ -134,15 +134,11 @@ class LocalIndex:
         unindexed = EMPTY_DIFF
         self.freshness, self.is_unfinished = "", False
         while True:
-            (changes, is_current), scanned_at = (
-                self._compare_folder(vectors, whole),
-                time.monotonic(),
-            )
+            changes, is_current = self._compare_folder(vectors, whole)
+            scanned_at = time.monotonic()
             if is_current:
                 self._update_dates(wait_policy.git_seconds)
-                self._mark_current()
-                self.is_unfinished = self._lacks_dates
-                return self._snapshot(Overlay.empty(), vectors)
+                return self._updated(unindexed, vectors)
             is_small = changes is not None and not changes.large.size
             limit = wait_policy.unreadable if changes is None else wait_policy.indexing
             remaining = max(0.0, started + limit - time.monotonic())
