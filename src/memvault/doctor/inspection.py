@@ -149,8 +149,8 @@ class VaultInspection:
     """The input of every check: the memories, their links, other files and entries in a vault.
 
     ``links`` may omit memories without links. ``documents`` are not among the ``memories``.
-    ``tree`` maps kinds to the paths of entries. ``others`` contains the markdown files that are not
-    memories, such as agents' files; ``files`` are ``others`` and the memories' files.
+    ``tree`` maps kinds to the paths of entries. ``files`` are the memories' files and the markdown
+    files that are not memories, such as agents' files.
     ``remembered`` contains cached check results for unchanged files. Checks of the index, the
     journal and other state of this machine read that state through ``call``. ``read`` returns a
     file's bytes.
@@ -164,7 +164,6 @@ class VaultInspection:
     documents: list[MemoryRecord]
     memories: list[InspectedMemory]
     memory_paths: frozenset[str]
-    others: list[InspectedFile]
     files: list[InspectedFile]
     remembered: RememberedResults
     read: Callable[[str], bytes]
@@ -236,7 +235,6 @@ def inspect_vault(call: Call) -> VaultInspection:
         documents,
         memories,
         memory_paths,
-        others,
         files,
         remembered,
         lambda path: plain_files.read(call.root / path),
@@ -260,7 +258,6 @@ def inspect_memory(
         [],
         [inspected],
         frozenset(entry.path for entry in links.entries.values()),
-        [],
         [inspected.file],
         NoResults(),
         lambda _: data,

@@ -72,7 +72,6 @@ class DailyEntry(NamedTuple):
     is_new: bool
     line: int
     text: str
-    previous_revision: str = ""
 
 
 def place(root: Path, settings: Settings) -> DailyPlace:
@@ -178,7 +177,6 @@ def add(store: MemoryStore, day: date, text: str) -> DailyEntry:
         raise UsageError("The text is empty", "pass the text to add")
     item = _item(text, clock.now().astimezone())
     memory, is_new = ensure(store, day, item)
-    previous = ""
     heading = store.settings.daily.heading
     if is_new:
         behind = _with_item(memory.body, "", memory.newline, heading)[1]
@@ -190,10 +188,10 @@ def add(store: MemoryStore, day: date, text: str) -> DailyEntry:
             body, behind = _with_item(current.body, item, current.newline, heading)
             return store.change(current, edit.modified_now(current), body)
 
-        memory, previous = edit.retry_on_conflict(store, memory, change)
+        memory = edit.retry_on_conflict(store, memory, change).memory
     until = len(memory.body) - behind
     line = memory.line_at(memory.body.rfind(item.partition("\n")[0], 0, until))
-    return DailyEntry(memory, is_new, line, item, previous)
+    return DailyEntry(memory, is_new, line, item)
 
 
 def _moment(day: date) -> datetime:

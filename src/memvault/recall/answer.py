@@ -135,7 +135,6 @@ class RecallResult(NamedTuple):
     coverage: float
     title_coverage: float
     snippet: str
-    heading: str
     why: dict[str, object]
     validity: Validity = CURRENT
     is_earlier: bool = False

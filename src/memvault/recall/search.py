@@ -391,7 +391,6 @@ class Search:
             coverage,
             snippets.coverage(memory.title, query, memory_analyzer),
             snippet.text,
-            snippet.heading,
             {
                 "parts": {name: round(value, 4) for name, value in entry.scored.parts.items()},
                 **candidates.raw_scores(uid),

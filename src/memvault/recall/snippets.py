@@ -125,14 +125,13 @@ _MAX_PLACES = 400
 
 
 class Snippet(NamedTuple):
-    """A passage or a one-line snippet, with the headings above it.
+    """A passage or a one-line snippet.
 
     ``is_cut`` is whether the passage begins within a sentence, and ``place`` is its start position
     in the body.
     """
 
     text: str
-    heading: str
     is_cut: bool = False
     place: int = 0
 
@@ -153,7 +152,7 @@ def make_snippet(
     text = _best_units(passage_units, _query_terms(query), analyzer)
     if passage.is_cut and passage_units and text.startswith(passage_units[0].text[:_MIN_SENTENCE]):
         text = f"… {text}"
-    return Snippet(text, passage.heading, place=_find_words(body, text, passage.place))
+    return Snippet(text, place=_find_words(body, text, passage.place))
 
 
 def best_passage(
@@ -182,7 +181,7 @@ def best_passage(
         if weight > max_weight:
             best, max_weight = passage, weight
     text = _without_headings(body, best) or body[best.start : best.end]
-    return Snippet(text, best.heading, _is_within_sentence(body, best.start), best.start)
+    return Snippet(text, _is_within_sentence(body, best.start), best.start)
 
 
 def _find_words(body: str, snippet: str, start: int) -> int:
