@@ -70,8 +70,7 @@ class EngineClient:
     @contextlib.contextmanager
     def patient(self) -> Iterator[None]:
         """Allow a minute per call, for a complete upload, once the engine has responded."""
-        name = self.where.collection
-        self._call(lambda client, timeout: client.has_collection(name, timeout=timeout))
+        self._call("has_collection", self.where.collection)
         with self.deadlines.patient():
             yield
 
@@ -83,7 +82,13 @@ class EngineClient:
         self._client = None
         self._ready.clear()
 
-    def _call(self, ask: Callable[[Any, float], Value]) -> Value:
+    def _call(self, method: str, *arguments: Any, **options: Any) -> Any:
+        """Call a method of the Milvus client with a timeout; retry if the engine is down."""
+        return self._retrying(
+            lambda client, timeout: getattr(client, method)(*arguments, timeout=timeout, **options)
+        )
+
+    def _retrying(self, ask: Callable[[Any, float], Value]) -> Value:
         """Call ``ask`` with the client and a timeout in seconds; retry if the engine is down."""
         ends, pause = self.deadlines.next_end(), _RETRY_PAUSE
         while True:
@@ -178,11 +183,8 @@ class EngineClient:
 
     def count(self, kind: str, expression: str) -> int:
         """Return how many rows match a filter expression."""
-        name = self._collection(kind)
         rows = self._call(
-            lambda client, timeout: client.query(
-                name, filter=expression, output_fields=["count(*)"], timeout=timeout
-            )
+            "query", self._collection(kind), filter=expression, output_fields=["count(*)"]
         )
         return int(rows[0]["count(*)"])
 
@@ -191,7 +193,7 @@ class EngineClient:
         name = self._collection(kind)
         done = 0
         for batch in _batches([{**row, FORMAT: 0} for row in rows]):
-            self._call(partial(_upsert, name, batch))
+            self._call("upsert", name, batch)
             done += len(batch)
             progress(done)
 
@@ -234,14 +236,12 @@ class EngineClient:
         self.upsert("words", [row], lambda _: None)
 
     def _remove(self, kind: str, expression: str) -> None:
-        name = self._collection(kind)
-        self._call(lambda client, timeout: client.delete(name, filter=expression, timeout=timeout))
+        self._call("delete", self._collection(kind), filter=expression)
 
     def drop(self) -> None:
         """Drop the collections, with the rows of every vault."""
         for kind in KINDS:
-            name = f"{self.where.collection}_{kind}"
-            self._call(partial(_drop_collection, name))
+            self._call("drop_collection", f"{self.where.collection}_{kind}")
         self._ready.clear()
 
     def _search(
@@ -257,47 +257,33 @@ class EngineClient:
         if not limit:
             return []
         (hits,) = self._call(
-            lambda client, timeout: client.search(
-                name,
-                data=[query],
-                anns_field=field,
-                filter=expression,
-                limit=min(limit, MAX_ROWS),
-                output_fields=list(fields),
-                timeout=timeout,
-            )
+            "search",
+            name,
+            data=[query],
+            anns_field=field,
+            filter=expression,
+            limit=min(limit, MAX_ROWS),
+            output_fields=list(fields),
         )
         return [Hit(dict(hit["entity"]), float(hit["distance"])) for hit in hits]
 
     def _query(self, name: str, expression: str, fields: Sequence[str], limit: int) -> list[Row]:
         """Return the rows that match a filter expression, in one request."""
-        return [
-            dict(row)
-            for row in self._call(
-                lambda client, timeout: client.query(
-                    name,
-                    filter=expression,
-                    output_fields=list(fields),
-                    limit=limit,
-                    timeout=timeout,
-                )
-            )
-        ]
+        rows = self._call("query", name, filter=expression, output_fields=list(fields), limit=limit)
+        return [dict(row) for row in rows]
 
     def _pages(
         self, name: str, expression: str, fields: Sequence[str], size: int = _PAGE_ROWS
     ) -> Iterator[Row]:
         pages = self._call(
-            lambda client, timeout: client.query_iterator(
-                name,
-                filter=expression,
-                output_fields=list(fields),
-                batch_size=size,
-                timeout=timeout,
-            )
+            "query_iterator",
+            name,
+            filter=expression,
+            output_fields=list(fields),
+            batch_size=size,
         )
         try:
-            while page := self._call(lambda *_: pages.next()):
+            while page := self._retrying(lambda *_: pages.next()):
                 yield from page
         finally:
             with contextlib.suppress(Exception):
@@ -307,25 +293,21 @@ class EngineClient:
         """Return a collection's name after creating it if necessary, checking and loading it."""
         name = f"{self.where.collection}_{kind}"
         if name not in self._ready:
-            exists = self._call(
-                lambda client, timeout: client.has_collection(name, timeout=timeout)
-            )
+            exists = self._call("has_collection", name)
             if not exists and not self._may_create:
                 raise CollectionMissing(
                     f"collection {name} in the engine at {display_address(self.where)}"
                 )
             if not exists:
-                self._call(partial(_create_collection, name, kind))
+                self._retrying(partial(_create_collection, name, kind))
             self._check(name, kind)
-            self._call(lambda client, timeout: client.load_collection(name, timeout=timeout))
+            self._call("load_collection", name)
             self._ready.add(name)
         return name
 
     def _check(self, name: str, kind: str) -> None:
         """Check that a collection has this version's schema and this embedder's vector size."""
-        description = self._call(
-            lambda client, timeout: client.describe_collection(name, timeout=timeout)
-        )
+        description = self._call("describe_collection", name)
         actual = signature(description["fields"])
         expected = signature(collection_schema(kind)[0].to_dict()["fields"])
         if actual != expected:
@@ -337,10 +319,6 @@ class EngineClient:
             )
 
 
-def _upsert(name: str, rows: Sequence[Row], client: Any, timeout: float) -> None:
-    client.upsert(name, rows, timeout=timeout)
-
-
 def _create_collection(name: str, kind: str, client: Any, timeout: float) -> None:
     """Create a collection, unless another machine has just created it."""
     if not client.has_collection(name, timeout=timeout):
@@ -348,10 +326,6 @@ def _create_collection(name: str, kind: str, client: Any, timeout: float) -> Non
         client.create_collection(
             name, schema=schema, index_params=index, consistency_level="Strong", timeout=timeout
         )
-
-
-def _drop_collection(name: str, client: Any, timeout: float) -> None:
-    client.drop_collection(name, timeout=timeout)
 
 
 def pushdown_keys(among: Set[int] | None) -> list[int] | None:
