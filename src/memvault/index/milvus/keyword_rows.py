@@ -187,10 +187,6 @@ class MilvusKeywordStore:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise IndexCorrupted(f"{self._name}: {error}") from error
 
-    def begin(self) -> None:
-        """Begin a new generation."""
-        self.set_generation(GenerationState(secrets.token_hex(8), 0))
-
     def set_generation(self, state: GenerationState) -> None:
         """Set the generation and document count that apply from the next commit on.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from memvault.index.local.backend import Progress
 from memvault.index.local.index_files import IndexFiles
 from memvault.index.milvus.client import EngineClient
-from memvault.index.milvus.keyword_rows import MilvusKeywordStore
+from memvault.index.milvus.keyword_rows import GenerationState, MilvusKeywordStore
 from memvault.index.milvus.publication import vector_generation
 
 
@@ -50,7 +51,7 @@ class MilvusBackend:
         """Create a keyword index with a new generation."""
         created = self.open_keyword(folder, ())
         folder.mkdir(parents=True, exist_ok=True)
-        created.begin()
+        created.set_generation(GenerationState(secrets.token_hex(8), 0))
         return created
 
     def delete_vectors(self, manifest: int, uids: Sequence[int]) -> None:

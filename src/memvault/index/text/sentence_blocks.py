@@ -14,7 +14,6 @@ from typing import Any
 
 from memvault.index.keyword.bm25f import EXACT_FIELD, KeywordDocument
 from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT
-from memvault.index.text import passages
 from memvault.index.text.analyzer import Analyzer, ChunkCache, Forms, Terms, tokenize
 from memvault.index.text.passages import (
     LONGEST_TITLE,
@@ -248,7 +247,7 @@ def keyword_documents(uid: int, memory: Memory, analyzer: Analyzer) -> list[Keyw
     heading_starts = [position for position, _ in marks]
     common = _shared_terms(memory, analyzer, None)
     documents: list[KeywordDocument] = []
-    for start, end in passages.split_blocks(passages.split_passages(memory.body)):
+    for start, end in split_blocks(split_passages(memory.body)):
         if len(documents) == 1:
             common = _shared_terms(memory, analyzer, _MAX_REPEATED)
         stems, wholes = analyzer.list_terms(memory.body[start:end])
@@ -352,7 +351,7 @@ def passage_texts(memory: Memory) -> list[str]:
     tags = _prefix(", ".join(subject_labels(memory)), _MAX_REPEATED)
     common = estimate_tokens(f"{title}\n{aliases}\n{tags}")
     sizes = {"": common}
-    for start, end, heading in passages.split_passages(memory.body):
+    for start, end, heading in split_passages(memory.body):
         text = memory.body[start:end]
         heading = "" if heading == title else heading
         if heading not in sizes:

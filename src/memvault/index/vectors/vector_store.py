@@ -144,10 +144,11 @@ class VectorStore:
                 new = new[self._search(hashes[new], stored_hashes) < 0]
             if len(new):
                 added = [codes[number] for number in new] if codes else []
+                lengths = [len(text_codes) for text_codes in added] or [0] * len(new)
                 self._file.append(
                     rows[new],
                     hashes[new],
-                    self._file.card.tokens + _ends(added, len(new)),
+                    self._file.card.tokens + np.cumsum(np.array(lengths, np.uint64)),
                     tokens=np.concatenate(added) if added else None,
                 )
 
@@ -217,12 +218,6 @@ class VectorStore:
 def are_missing(store: VectorStore | None, hashes: Hashes) -> Flags:
     """Return, for each text, whether a store lacks its vector; None stands for an empty store."""
     return np.full(len(hashes), True) if store is None else store.row_numbers(hashes) < 0
-
-
-def _ends(codes: Sequence[Codes], count: int) -> Hashes:
-    """Return the cumulative token counts of ``count`` texts."""
-    lengths = [len(passage_codes) for passage_codes in codes] or [0] * count
-    return np.cumsum(np.array(lengths, np.uint64))
 
 
 def _open_or_create(folder: Path, card: VectorCard) -> VectorFile:
