@@ -1,4 +1,4 @@
-"""The judged sets of ``bench/everyday``: their format, and how their parts are read."""
+"""The judged sets of ``bench/everyday`` and ``bench/short``: their format and their parts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 
 BENCH = Path(__file__).resolve().parents[1] / "bench"
 SETS = sorted(path for path in (BENCH / "everyday").iterdir() if path.is_dir())
+SHORT = sorted(path for path in (BENCH / "short").iterdir() if path.is_dir())
 
 
-@pytest.mark.parametrize("folder", SETS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", [*SETS, *SHORT], ids=lambda folder: folder.name)
 def test_judged_set_is_well_formed(folder: Path) -> None:
     """IDs are unique, judgments refer to existing items with grades 1 or 2, and dates are valid."""
     from judged import category_of, read_lines, read_set
