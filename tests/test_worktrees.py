@@ -148,6 +148,25 @@ def test_write_to_unmerged_memory_hints_at_restore(project: Path, run: Run) -> N
         assert f"`memvault restore {mem_id}`" in ran.err
 
 
+def test_name_of_unmerged_memory_never_selects_a_similar_memory(project: Path, run: Run) -> None:
+    """A write by the name of another worktree's memory changes no similar memory here."""
+    feat = worktree(project, "feat")
+    title = "The port that the server listens on"
+    mem_id = remember(feat, title, "The server listens on port 8080.")
+    before = contents(project / "notes/fact")
+    for words in (
+        ["forget", title],
+        ["forget", f'"{title}"', "--confirm", "true"],
+        ["forget", mem_id, "--confirm", "true"],
+        ["compound", title, "It is 9090 now."],
+        ["compound", mem_id, "It is 9090 now."],
+    ):
+        ran = run(*words, cwd=project / "notes")
+        assert refused(ran, 1) == f"error: {title} is only on feat, which is not merged"
+    assert contents(project / "notes/fact") == before
+    assert [item["title"] for item in call(project, "memory_list")["memories"]] == ["Port"]
+
+
 def test_untracked_vault_is_shared_by_all_worktrees(tmp_path: Path, run: Run) -> None:
     """An ignored vault in the main worktree is used in linked ones, by cwd and by --vault."""
     top = tmp_path / "project"

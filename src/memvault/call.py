@@ -334,14 +334,18 @@ class Call:
             self.require_merged(name, error)
             raise
 
-    def require_merged(self, name: str, cause: MemvaultError) -> None:
+    def require_merged(
+        self, name: str, cause: MemvaultError | None = None, similar: Memory | None = None
+    ) -> None:
         """Check that a name that was not found does not belong to another git worktree's memory.
+
+        ``similar`` is the memory here that a search for the name found instead.
 
         Raises:
             NotFound: only another worktree has the memory.
         """
         item = self.find_unmerged(name)
-        if item is not None:
+        if item is not None and (similar is None or similar.mem_id != item.memory.mem_id):
             raise NotFound(
                 f"{item.memory.title} is only on {item.worktree.checked_out}, which is not merged",
                 f"run `memvault show {item.memory.mem_id}` to see it, or "

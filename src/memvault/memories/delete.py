@@ -53,13 +53,15 @@ def candidates(
     threshold: float,
     limit: int,
     notes: list[str],
+    require_merged: Callable[[str], object],
 ) -> list[DeletionCandidate]:
     """Return the memories that a query refers to: by name, or else above the threshold.
 
     A title that several memories share refers to all of them. Words such as "everything about" are
     dropped unless they are part of a name; the rest of the query refers to the memories with that
     name and to memories about it. An empty query refers to all memories that pass the filters.
-    Notes of the search are appended to ``notes``.
+    Notes of the search are appended to ``notes``. ``require_merged`` is called before a search with
+    words that are not a name here.
 
     Raises:
         Ambiguous: a name other than a title matches several memories that pass the filters.
@@ -87,6 +89,8 @@ def candidates(
     matching = [DeletionCandidate(memory, 1.0) for memory in named]
     if exact and not is_broad:
         return matching
+    if not is_broad:
+        require_merged(topic)
     request = RecallRequest(
         topic, limit=limit, filters=filters, threshold=threshold, diverse=False, exact=True
     )

@@ -522,6 +522,7 @@ def memory_compound(
     """
     from memvault.memories import edit
     from memvault.memories.target import find_target
+    from memvault.recall.resolve import is_name_of
     from memvault.tools.core.type_choice import choose_type
 
     edit_mode = "section" if section else mode
@@ -530,6 +531,8 @@ def memory_compound(
     except (Ambiguous, NotFound) as error:
         call.require_merged(query, error)
         raise
+    if not is_name_of(query, target):
+        call.require_merged(query, similar=target)
     chosen = choose_type(call, memory_type)
     moving = _plan_retyping(call, target, chosen.name)
     change = edit.compound(
@@ -608,7 +611,14 @@ def memory_forget(
     if not line.words.strip() and not (expression or "").strip() and line.filters == Filters():
         raise UsageError("The query is empty", "pass a query or a filter")
     selected = delete.candidates(
-        call.engine, call.store, line.words, search_filters, threshold, MAX_RESULTS, call.notes
+        call.engine,
+        call.store,
+        line.words,
+        search_filters,
+        threshold,
+        MAX_RESULTS,
+        call.notes,
+        call.require_merged,
     )
     if not selected:
         warn_unknown_filters(call, search_filters)
