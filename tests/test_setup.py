@@ -370,6 +370,7 @@ def test_setup_uses_full_path_if_memvault_is_not_on_path(
         ("claude-code", ".claude/settings.json", '{\n "hooks": {\n', "line 3: "),
         ("claude-code", "CLAUDE.md", "a\n<!-- memvault: begin -->\n", "line 2: "),
         ("claude-code", ".mcp.json", '{"mcpServers": {"memvault": {}}}', "line 1: "),
+        ("claude-code", ".claude/settings.json", '{"hooks": {}, "permissions": 1}', "line 1: "),
         ("claude-code", ".mcp.json", "[" * 100_000, "nested too deeply"),
         ("claude-code", ".claude/settings.json", b'{\n\n"a": "\xff"}', "line 3, is not UTF-8"),
         ("claude-code", ".claude/agents/historian.md", "mine\n", "not written by memvault"),

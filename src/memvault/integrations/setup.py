@@ -114,11 +114,16 @@ def with_parts(text: str | None, file: SettingsFile) -> str:
         UnbalancedMarkers: only one of the markers of a block is present.
         Refused: something else is in the place of a part.
     """
+    original = text
     for unwanted in file.unwanted:
         if text is not None and text.strip():
             text = json_edit.remove_entry(text, unwanted, dict(file.base))
     for part in file.parts:
-        text = _insert_part(text, part, file)
+        try:
+            text = _insert_part(text, part, file)
+        except json_edit.JsonSyntaxError:
+            _insert_part(original, part, file)  # Fails with the line in the unedited file.
+            raise
     return text or ""
 
 
