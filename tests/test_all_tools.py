@@ -13,6 +13,7 @@ import pytest
 from made_secrets import pieces
 from memvault.call import LOCAL
 from memvault.secrets.detector import BUILTIN
+from memvault.server.tokens import SCOPES
 from memvault.tools.core import registry
 from memvault.tools.core.messages import render_result
 from memvault.tools.core.registry import Tool, all_tools
@@ -127,7 +128,9 @@ def test_all_tools_obey_token_scope(matrix: Matrix) -> None:
         for name in ("writer", "reader"):
             outcome = row.outcomes[name]
             if not is_allowed(tool, name):
-                assert f"{tool.name} needs scope" in outcome.result["error"]["message"]
+                error = outcome.result["error"]
+                assert f"{tool.name} needs scope" in error["message"]
+                assert ("ask the administrator" in error["hint"]) is (tool.scope in SCOPES)
             if outcome.changed and (name == "reader" or not is_allowed(tool, name)):
                 yield name, outcome.changed
 

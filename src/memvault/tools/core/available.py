@@ -72,7 +72,9 @@ def find_tool(workspace: Workspace, caller: Caller, name: str) -> Tool:
         if not scope_allows(builtin, caller):
             raise Refused(
                 f"{builtin.name} needs scope {builtin.scope}",
-                "ask the administrator for a token with that scope",
+                "no token has this scope: run it on the server's machine"
+                if builtin.scope == "all"
+                else "ask the administrator for a token with that scope",
             )
         if builtin.group == WORLD and not workspace.settings.world.enabled:
             raise Refused(
