@@ -387,6 +387,25 @@ def test_cli_invalid_settings_exit_with_3(folder: Path, run: Run, text: str) -> 
     assert len([line for line in ran.err.splitlines() if not line.startswith("hint: ")]) == 1
 
 
+def test_cli_search_of_an_empty_vault_says_that_it_is_empty(folder: Path, run: Run) -> None:
+    """A search of a vault without memories does not advise other words or fewer filters."""
+    write(folder, "memvault.toml", "version = 1\n")
+    empty = "There are no memories yet; add one with `memvault remember`\n"
+    for words in (["recall", "port"], ["recall", "--all"], ["search", "port"]):
+        assert succeeded(run(*words)).out == empty
+    write(folder, "fact/port.md", "# Port\n\nThe server listens on port 8080.\n")
+    ran = run("recall", "zebra", "--mode", "keyword")
+    assert ran.out.splitlines()[0] == "No memory found; try other words"
+    ran = run("recall", "zebra", "--mode", "keyword", "--type", "fact")
+    assert ran.out.splitlines()[0] == "No memory found; try other words or fewer filters"
+
+
+def test_cli_unknown_command_of_a_group_suggests_the_command_of_its_tool(run: Run) -> None:
+    """The words of a tool's name suggest the tool's command, if it has another name."""
+    assert refused(run("tag", "list"), 2) == "error: memvault tag has no command 'list'"
+    assert run("tag", "list").err.endswith("hint: did you mean `memvault tags`?\n")
+
+
 def test_cli_unknown_setting_only_adds_a_note(folder: Path, run: Run) -> None:
     """A setting unknown to this version only causes a note, which --quiet hides."""
     write(folder, "memvault.toml", "version = 1\nfuture = true\n")

@@ -103,8 +103,11 @@ class CommandGroup(typer.core.TyperGroup):
             suggestion = " or ".join(suggest_tools(cmd_name, [tool.tool for tool in TOOLS]))
         help_page = f"{self.prefix}--help" if self.prefix else "help --all"
         hint = f"run `memvault {help_page}` to list the commands"
-        if self.prefix and cmd_name in (command.words for command in COMMANDS):
-            hint = f"did you mean `memvault {cmd_name}`?"
+        if self.prefix:
+            tool_name = full_name.replace(" ", "_")  # such as tag_list, whose command is `tags`
+            other = next((tool.words for tool in TOOLS if tool.tool == tool_name), cmd_name)
+            if other in (command.words for command in COMMANDS):
+                hint = f"did you mean `memvault {other}`?"
         raise UsageError(
             f"memvault {self.prefix}has no command {cmd_name!r}"
             if self.prefix

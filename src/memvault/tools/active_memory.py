@@ -14,6 +14,7 @@ from memvault.tools.core.result_parts import (
     as_of_field,
     collect_hits,
     list_result,
+    nothing_found,
     paginate,
     past_end,
     relevant,
@@ -429,7 +430,7 @@ def memory_search(
     return {
         "best": answer.best,
         "results": found,
-        **without_none(message=None if found else nothing),
+        **without_none(message=None if found else nothing_found(call.engine, nothing)),
     }
 
 

@@ -23,6 +23,7 @@ from memvault.tools.core.result_parts import (
     cites_field,
     collect_hits,
     list_result,
+    nothing_found,
     outdated_code,
     page_info,
     past_end,
@@ -276,8 +277,10 @@ def memory_recall(
         call, tags_in(query) if mode == "tag" else search_filters, selection.engine
     )
     option = "strict" if strict else "specific" if specific else ""
-    advice = "a lower threshold" if threshold else f"omit {option}" if option else "fewer filters"
-    return {**result, "message": f"No memory found; try other words or {advice}"}
+    advice = " or fewer filters" if any(search_filters) else ""
+    advice = " or a lower threshold" if threshold else f" or omit {option}" if option else advice
+    message = f"No memory found; try other words{advice}"
+    return {**result, "message": nothing_found(selection.engine, message)}
 
 
 def _absent_words(selection: VaultSelection, request: RecallRequest, best: str) -> dict[str, Any]:
@@ -310,7 +313,10 @@ def _list_all(
 
     not_examples = Filters(passes=lambda record: not is_example(record.metadata))
     shown, total = selection.engine.latest_records(limit, offset, search_filters.both(not_examples))
-    paging = page_info(total, offset, len(shown), "No memory matches the filters")
+    nothing = "No memory matches the filters"
+    if not shown:
+        nothing = nothing_found(selection.engine, nothing)
+    paging = page_info(total, offset, len(shown), nothing)
     if not shown:
         warn_unknown_filters(call, search_filters, selection.engine)
     rendered = []

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from memvault.index.protocol import MemoryRecord
     from memvault.memories.trash import TrashedMemory
     from memvault.recall.answer import RecallAnswer, RecallResult
+    from memvault.recall.recall_engine import RecallEngine
     from memvault.results import (
         AsOfMark,
         CitedCode,
@@ -54,6 +55,13 @@ def trashed(entry: TrashedMemory) -> TrashEntry:
 def list_result(key: str, entries: Sequence[Any], nothing: str, **extra: Any) -> dict[Any, Any]:
     """Return a list as a result, with the message ``nothing`` if it is empty."""
     return {key: entries, **extra, **({} if entries else {"message": nothing})}
+
+
+def nothing_found(engine: RecallEngine, message: str) -> str:
+    """Return the message of a search without results, or that there are no memories at all."""
+    if engine.latest_records(1, 0)[1]:
+        return message
+    return "There are no memories yet; add one with `memvault remember`"
 
 
 def paginate(
