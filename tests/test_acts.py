@@ -86,6 +86,17 @@ def test_hook_recalls_memory_after_failure(project: Path, run: Run) -> None:
     assert hooked(run, "after-tool", error="Exit code 1\nNo space left on device", **given) == ""
 
 
+def test_hook_line_about_an_error_includes_the_fix(project: Path, vault: Vault, run: Run) -> None:
+    """If the line of an imported session is too long, the hook omits the error, not the fix."""
+    error = "ModuleNotFoundError: No module named 'stripe' (imported by shop.payments.gateway)"
+    line = f"fix: uv run pytest tests/test_pay.py -q failed: {error} - fixed by: ran uv add stripe"
+    called(vault, "memory_remember", title="Fix the failing payment test", content=f"- {line}\n")
+    given = {"tool_name": "Bash", "tool_input": {"command": "make test"}}
+    output = f"Exit code 1\n{error}"
+    found = sooner_or_later(lambda: hooked(run, "after-tool", error=output, **given))
+    assert found.endswith("): fixed by: ran uv add stripe </memory-data>")
+
+
 @pytest.mark.parametrize(
     "given",
     [

@@ -145,7 +145,12 @@ def _line(memory: Mapping[str, Any], text: str, threshold: float) -> ActLine:
 
     note = prompt_block.code_note(memory.get("cites"))
     rest = text.removeprefix(memory["title"]).lstrip(" :#.-")
-    line = prompt_block.clean_line(f"{memory['title']} ({memory['memId']}{note}): {rest}")
+    name = f"{memory['title']} ({memory['memId']}{note}): "
+    line = prompt_block.clean_line(name + rest)
     budget = BUDGET - tokenizer.count_tokens(prompt_block.fenced(""))
-    line = line[: tokenizer.prefix_within(line, budget)]
-    return ActLine(prompt_block.fenced(line), memory, threshold)
+    end = tokenizer.prefix_within(line, budget)
+    _, separator, fix = rest.partition(acts.FIXED_BY)
+    if separator and end < len(line):  # The agent has just seen the error.
+        line = prompt_block.clean_line(f"{name}{separator.strip(' -')} {fix}")
+        end = tokenizer.prefix_within(line, budget)
+    return ActLine(prompt_block.fenced(line[:end]), memory, threshold)

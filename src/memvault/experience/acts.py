@@ -65,6 +65,8 @@ _WORD = lazy_pattern(r"[^\W\d_]\w{2,}")
 _SEPARATORS = lazy_pattern(r"&&|\|\||[;|\n]")
 _PROGRAM_NAME = lazy_pattern(r"\w[\w.@+-]*")
 _ASSIGNMENT = lazy_pattern(r"\w+=\S*")
+FIXED_BY = " - fixed by: "
+"""Separates an error from its fix in a line of an imported session."""
 _PREFIXES = frozenset("sudo time nohup env exec command".split())
 """Words before a command that only change how it runs."""
 _RUNNERS = frozenset("uv poetry pipenv pdm hatch bundle pnpm yarn npx pnpx bunx".split())

@@ -349,7 +349,7 @@ def _fixes(session: Session) -> Iterator[str]:
                     seen.add(error)
                     command = _short(use.argument, _MAX_COMMAND)
                     done = "; ".join(dict.fromkeys(steps[-_MAX_FIX_STEPS:]))
-                    yield f"{command} failed: {error} - fixed by: {done}"
+                    yield f"{command} failed: {error}{acts.FIXED_BY}{done}"
                 break
             if later_id not in session.failed and not same:
                 steps += _steps(later, session.folder)
