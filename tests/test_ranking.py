@@ -416,6 +416,8 @@ MEANT = [
     ("2025 budget", "2026 budget", "The {} is 40,000 euros.", "budget 2025"),
     ("2nd floor", "3rd floor", "The printer on the {} takes A3.", "printer on the 2nd floor"),
     ("Anna", "Bruno", "The birthday of {} is in spring.", "birthday of Anna"),
+    ("C# style", "C++ style", "The formatter of {} runs at each commit.", "C# style"),
+    ("C++ style", "C# style", "The formatter of {} runs at each commit.", "formatter of C++ style"),
 ]
 
 

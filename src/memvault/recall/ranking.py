@@ -13,6 +13,7 @@ from itertools import chain, combinations
 
 from memvault import clock
 from memvault.index.protocol import DISTINCTIVE_BIT, SKIP_BIT, MemoryRecord, SentenceFeatures
+from memvault.lazy_pattern import lazy_pattern
 from memvault.named_tuple import NamedTuple
 from memvault.recall.answer import STRONG, ScoredMemory
 from memvault.recall.dates import DateConstraint, date_proximity, effective_date, is_newer
@@ -22,6 +23,9 @@ from memvault.recall.query import Query
 from memvault.recall.weights import RankingWeights, constants
 from memvault.settings.vault_settings import RankingSettings
 from memvault.vault.names import normalize_title, tag_key
+
+_SYMBOL_NAME = lazy_pattern(r"(?<!\w)\w{1,40}(?:\+\+|#)(?!\w)")
+"""Matches a name that ends in symbols, such as C++ or F#."""
 
 
 def answer_probability(features: dict[str, float], fit: RankingWeights, behind: float) -> float:
@@ -263,9 +267,10 @@ def _are_mutually_nearest(similarities: Sequence[Sequence[float]], first: int, s
 def _may_share_subject(first: MemoryRecord, second: MemoryRecord) -> bool:
     """Return whether two memories are in one vault, and share a tag if both have tags.
 
-    A tag counts as shared with its parents, such as ``home/roof`` with ``home``.
+    A tag counts as shared with its parents, such as ``home/roof`` with ``home``. Titles with
+    different names such as C# and C++, which have the same word, are about different subjects.
     """
-    if first.vault != second.vault:
+    if first.vault != second.vault or _symbol_names(first) != _symbol_names(second):
         return False
     if not first.tags or not second.tags:
         return True
@@ -273,6 +278,10 @@ def _may_share_subject(first: MemoryRecord, second: MemoryRecord) -> bool:
         not tags_with_parents(one.tags).isdisjoint(map(tag_key, other.tags))
         for one, other in ((first, second), (second, first))
     )
+
+
+def _symbol_names(record: MemoryRecord) -> frozenset[str]:
+    return frozenset(name.lower() for name in _SYMBOL_NAME.findall(record.title))
 
 
 def append_unscored(
@@ -322,10 +331,12 @@ def demote_duplicates(ranked: list[Ranked]) -> list[Ranked]:
     Among duplicates that have nearly equal scores and contain equally much of the query, the newest
     keeps its score.
     """
-    groups = [
-        [ranked[index] for index in group]
-        for group in group_duplicates([entry.row.sentences for entry in ranked])
-    ]
+    groups: list[list[Ranked]] = []
+    for indexes in group_duplicates([entry.row.sentences for entry in ranked]):
+        by_names: defaultdict[frozenset[str], list[Ranked]] = defaultdict(list)
+        for index in indexes:
+            by_names[_symbol_names(ranked[index].row.record)].append(ranked[index])
+        groups += by_names.values()
     demoted = []
     for group in groups:
         best = group[0]
