@@ -259,6 +259,24 @@ def test_budget_too_small_for_context_is_reported(huge: Workspace, budget: int) 
     assert f"the first entry is longer than {budget} {unit}" in str(outer)
 
 
+@pytest.mark.parametrize("budget", [1, 20, 50])
+def test_budget_of_recall_always_leaves_one_readable_line(folder: Path, budget: int) -> None:
+    """A recall with a tiny budget returns one line with its memory id, also over MCP."""
+    for name in ("port", "host"):
+        write(
+            folder, f"{name}.md", f"---\nid: {name}-k420hk\n---\n# The {name}\n\nThe {name} is 8.\n"
+        )
+    vault = Workspace(folder)
+    found = called(vault, "memory_recall", query="which port", budget=budget)
+    outer = called(
+        vault, "call_tool", toolName="memory_recall", parameters={"query": "port", "budget": budget}
+    )
+    vault.close()
+    for recalled in (found, outer["result"]):
+        (line,) = recalled["brief"]
+        assert "port-k420hk" in line
+
+
 def test_budget_leaves_events_in_inbox_if_too_long(folder: Path) -> None:
     """Each event is delivered once, in order; a long one can be read in full by its ID."""
     for number in range(40):
