@@ -549,12 +549,15 @@ def test_state_search_changes_nothing(kept: Vault, folder: Path) -> None:
 
 
 def test_note_suggests_state_search_if_no_memory_matches(kept: Vault, run: Run) -> None:
-    """A note counts the agent's own matching entries and shows the command; otherwise no note."""
+    """A note counts the agent's own matching entries and shows an option that lists them."""
     notes = kept.call("memory_recall", query=QUERY)["warnings"]
     assert (
         "no memory is a good match, but 3 in your state and 2 in your messages; "
-        "run `memory_recall(include=state,messages)` to see it" in notes
+        "repeat the query with `include=state,messages` to include your own data" in notes
     )
+    hinted = run("recall", *QUERY.split()).err.partition("repeat the query with `")[2]
+    option = hinted.partition("`")[0].split()
+    assert "Your own data:" in succeeded(run("recall", *QUERY.split(), *option)).out
     assert "your" not in " ".join(kept.call("memory_recall", query="zebra").get("warnings", []))
     assert "others" not in kept.call("memory_recall", query=QUERY)
     shown = run("recall", *QUERY.split(), "--include", "state,messages").out
