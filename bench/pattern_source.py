@@ -68,9 +68,9 @@ def _ignore_files() -> list[re.Pattern[str]]:
 
 
 def _dates() -> list[re.Pattern[str]]:
-    from memvault.recall.dates import _patterns
+    from memvault.recall.dates import _ABSOLUTE, _RELATIVE, _compiled
 
-    return _patterns()
+    return [_compiled(source) for source in (*_ABSOLUTE, _RELATIVE)]
 
 
 def _parts_of_spans() -> list[re.Pattern[str]]:
@@ -111,7 +111,7 @@ _MADE: Mapping[str, tuple[Callable[[], list[re.Pattern[str]]], tuple[str, ...]]]
     "memvault.recall.query.Query.hint": (_hints, ("search", "findall")),
     "memvault.settings.exclusions._settings_pattern": (_ignored, ("match",)),
     "memvault.settings.exclusions._combined": (_ignore_files, ("match",)),
-    "memvault.recall.dates._patterns": (_dates, ("finditer", "sub", "search")),
+    "memvault.recall.dates._compiled": (_dates, ("finditer", "sub", "search")),
     "memvault.recall.dates._pattern": (_parts_of_spans, ("search",)),
     "memvault.secrets.patterns.pattern": (_secrets, ("finditer",)),
     "memvault.secrets.patterns.unbounded": (_secret_words, ("search",)),

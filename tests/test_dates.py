@@ -54,6 +54,38 @@ ENGLISH = {
     "during March": "2024-03-01 2024-03-31",
     "in 2023": "2023-01-01 2023-12-31",
     "the summer of 2022": "2022-01-01 2022-12-31",
+    "between 1 and 20 July 2023": "2023-07-01 2023-07-20",
+    "from 4 to 18 July": "2023-07-04 2023-07-18",
+    "between the 3rd and the 5th of May 2023": "2023-05-03 2023-05-05",
+    "the 4–18 July 2023 trip": "2023-07-04 2023-07-18",
+    "July 4-18, 2023": "2023-07-04 2023-07-18",
+    "from March 3 to 10": "2024-03-03 2024-03-10",
+    "2023/05/07": "2023-05-07",
+    "early 2023": "2023-01-01 2023-03-31",
+    "in mid-2023": "2023-05-01 2023-08-31",
+    "what broke in late 2022": "2022-10-01 2022-12-31",
+    "Ende 2022": "2022-10-01 2022-12-31",
+    "in mid-March": "2024-03-10 2024-03-20",
+    "at the end of February": "2024-02-21 2024-02-29",
+    "after 2022": "2023-01-01 2024-03-15",
+    "after January": "2024-02-01 2024-03-15",
+    "after 1 March": "2024-03-01 2024-03-15",
+    "last February": "2024-02-01 2024-02-29",
+    "last March": "2023-03-01 2023-03-31",
+    "this March": "2024-03-01 2024-03-31",
+    "in February of last year": "2023-02-01 2023-02-28",
+    "february this year": "2024-02-01 2024-02-29",
+    "on 3 May last year": "2023-05-03",
+    "Q3 2023": "2023-07-01 2023-09-30",
+    "2023-Q3": "2023-07-01 2023-09-30",
+    "in Q4": "2023-10-01 2023-12-31",
+    "the third quarter of 2023": "2023-07-01 2023-09-30",
+    "last quarter": "2023-10-01 2023-12-31",
+    "this quarter": "2024-01-01 2024-03-31",
+    "last night": "2024-03-14",
+    "in the last 24 hours": "2024-03-14 2024-03-15",
+    "3 hours ago": "2024-03-15",
+    "40 hours ago": "2024-03-13",
     "today": "2024-03-15",
     "Yesterday": "2024-03-14",
     "the day before yesterday": "2024-03-13",
@@ -155,7 +187,8 @@ NO_ENGLISH = (
     "a limit of 2048 tokens | an RSA key in 2048 bits | mark 2020 | marching 12 miles | "
     "decimal 5 | error 2020-13 | 2023-99-99 | 31 June 2023 | 30 February 2023 | June 31 | "
     "0 May 2023 | in 0000 | the past | at last | how many days ago | the day after tomorrow | "
-    "next Monday | on Fridaynight | todays | ９ days later"
+    "next Monday | Q3 of the form | every 3 hours | a quarter | last minute | 3 to 5 people | "
+    "on Fridaynight | todays | ９ days later"
 ).split(" | ")
 NO_FOREIGN = (
     " | what did we do with the may fly | wo ist die Datei hier | wat is hier kapot | "

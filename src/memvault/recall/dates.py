@@ -41,6 +41,7 @@ _PARTS = (
 """Phrases before a month, with the first and last day that they mean, counted from 1. A negative
 first day counts back from the end of the month; a last day of 0 is the month's last day.
 """
+_LAST_WORD = lazy_pattern(r"\w+\W*$")
 _SPAN_HINT = lazy_pattern("|".join(words for words, _, _ in _PARTS), re.IGNORECASE)
 
 
@@ -50,7 +51,7 @@ def select_part(text: str, phrase: str, span: DateRange) -> DateRange:
     A span that is neither a month nor a year is returned unchanged.
     """
     before = text[: text.find(phrase)] if phrase in text else ""
-    inside = f"{phrase.rpartition(' ')[0]} "  # the phrase may already include that word
+    inside = _LAST_WORD.sub("", phrase)  # the phrase may already include that word
     if not _SPAN_HINT.search(before + inside):
         return span
     for part, first, last in _PARTS:
@@ -192,9 +193,18 @@ _COUNTS = {
 _MONTH = "(?P<month>sept|" + "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _MONTHS) + r")\.?"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
+_QUARTERS = {word: number for number, word in enumerate("first second third fourth".split(), 1)} | {
+    "last": 4
+}
+_TO_DAY = r"(?:the\s+)?(?P<to>\d{1,2})(?:st|nd|rd|th|\.)?"
+_NO_MONTH = rf"(?!\s+(?:of\s+)?{_MONTH.replace('month', 'next')})"
 _COUNT = r"(?P<count>\d{1,4}|" + "|".join(_COUNTS) + ")"
-_UNIT = "(?P<unit>day|week|month|year)s?"
+_UNIT = "(?P<unit>hour|day|week|month|quarter|year)s?"
 _ABSOLUTE = (
+    rf"(?<![-/.:]){_DAY}\s*(?:[-–]|to|until|till|and)\s*{_TO_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?",
+    rf"{_MONTH}\s+{_DAY}\s*(?:[-–]|to|until|till)\s*{_TO_DAY}(?:,?\s+{_YEAR})?{_NO_MONTH}",
+    rf"(?:{_DAY}\s+(?:of\s+)?)?{_MONTH}\s+(?:of\s+)?(?P<years>last|this)\s+year",
+    rf"{_YEAR}/(?P<number>\d\d)/(?P<day>\d\d)",
     rf"{_YEAR}-W(?P<week>\d\d)",
     rf"{_YEAR}-(?P<number>\d\d)(?:-(?P<day>\d\d)(?:T\w*)?)?",
     rf"{_DAY}\s+(?:of\s+)?{_MONTH},?\s+{_YEAR}",
@@ -202,10 +212,15 @@ _ABSOLUTE = (
     rf"{_MONTH},?\s+(?:of\s+)?{_YEAR}",
     rf"{_DAY}\s+(?:of\s+)?{_MONTH}",
     rf"{_MONTH}\s+{_DAY}",
-    rf"(?:in|during|since|early|late|last|this)\s+{_MONTH}",
-    rf"(?:in|during|since|year)\s+{_YEAR}",
+    rf"(?:early|mid|late|(?:beginning|start|middle|end)\s+of)[\s-]+{_MONTH}",
+    rf"(?:in|during|since|after|(?P<months>last|this))\s+{_MONTH}",
+    rf"(?:in|during|since|after|year)\s+{_YEAR}",
+    rf"(?:early|mid|late|anfang|mitte|ende|eind|d[ée]but|fin|mi)[\s-]+{_YEAR}",
     rf"(?:spring|summer|autumn|fall|winter|beginning|start|middle|end|(?:first|last)\s+(?:days|weeks?))\s+(?:of\s+)?{_YEAR}",
     rf"Q(?P<quarter>[1-4])\s+(?:of\s+)?{_YEAR}",
+    rf"{_YEAR}[\s-]Q(?P<quarter>[1-4])",
+    rf"(?P<ordinal>{'|'.join(_QUARTERS)})\s+quarter\s+(?:of\s+)?{_YEAR}",
+    r"(?:in|during|since|last|this)\s+Q(?P<quarter>[1-4])",
     rf"(?P<day>\d{{1,2}})\.(?P<number>\d{{1,2}})\.{_YEAR}",
 )
 _RELATIVE = (
@@ -214,10 +229,13 @@ _RELATIVE = (
     rf"|{_COUNT.replace('count', 'ago')}\s+(?:of\s+)?{_UNIT.replace('unit', 'ages')}\s+ago"
     rf"|(?:last|past|previous)\s+(?P<weekday>{'|'.join(_DAYS)}))"
 )
-_HINT = lazy_pattern("|".join(["[0-9]|day|week|month|year", *_MONTHS_SHORT]), re.IGNORECASE)
+_HINT = lazy_pattern(
+    "|".join(["[0-9]|day|night|hour|week|month|quarter|year", *_MONTHS_SHORT]), re.IGNORECASE
+)
 """A cheap pattern that matches every string with a date. Other strings need not be matched against
 the full patterns, which take milliseconds to compile.
 """
+_MONTH_HINT = lazy_pattern("|".join(_MONTHS_SHORT), re.IGNORECASE)
 _VERBS = ("may", "march")
 _MONTH_PREPOSITION = lazy_pattern(
     r"\b(?:in|during|since|on|by|until|before|after|from|early|late)\s+(?:the\s+)?"
@@ -228,10 +246,14 @@ _FROM = lazy_pattern(r"\b(?:between|from)\b", re.IGNORECASE)
 _TO = lazy_pattern(r"\b(?:and|to|until|till)\b", re.IGNORECASE)
 _UNTIL = lazy_pattern(r"\b(?:until|till|before)(?:\s+the)?\s*$", re.IGNORECASE)
 _SINCE = lazy_pattern(r"\b(?:since|after)(?:\s+the)?\s*$", re.IGNORECASE)
+_AFTER = lazy_pattern(r"\bafter(?:\s+the)?\s*$", re.IGNORECASE)
+_LAST_PREPOSITION = lazy_pattern(r"\b(?:between|during)(?:\s+the)?\s*$", re.IGNORECASE)
 _YEAR_NUMBER = lazy_pattern(r"\b\d{4}\b", re.ASCII)
 _END = lazy_pattern(r"\s*(?:[?!.,;:)]|$)")
+_RANGES = 2
+"""The number of patterns in ``_ABSOLUTE`` that match two days of a month."""
 _PREPOSITIONS = frozenset("in on the of".split())
-_LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
+_LENGTHS = {"hour": 1 / 24, "day": 1, "week": 7, "month": 30, "quarter": 91, "year": 365}
 
 
 class DateMention(NamedTuple):
@@ -246,23 +268,32 @@ def find_date(text: str, today: date) -> DateMention | None:
 
     A string that mentions only the end of a span mentions no days.
 
-    "Since" or "after" a day means from that day until today.
+    "Since" or "after" a day means from that day until today; "after" a month or a year means from
+    the day after its end.
     """
     if not _HINT.search(text):
         return None
-    for line in text.split("\n"):
-        start = _FROM.search(line)
-        middle = _TO.search(line, start.end()) if start else None
-        if start and middle:
-            return _span_between(line, start.end(), middle, today)
-    *absolute, relative = _patterns()
-    for pattern in absolute:
+    between = next(
+        (
+            (line, start.end(), middle)
+            for line in text.split("\n")
+            if (start := _FROM.search(line)) and (middle := _TO.search(line, start.end()))
+        ),
+        None,
+    )
+    has_month = _MONTH_HINT.search(text) is not None
+    for number, source in enumerate(_ABSOLUTE):
+        if between is not None and number == _RANGES:
+            return _span_between(*between, today)
+        if _MONTH in source and not has_month:
+            continue
+        pattern = _compiled(source)
         for match in pattern.finditer(text):
             days = None if _is_verb(match) else _absolute_span(match.groupdict(), today)
             if days:
                 return _apply_preposition(days, match, today)
         text = pattern.sub(" | ", text)  # so that "31st of June" is not read as June
-    relative_match = relative.search(text)
+    relative_match = _compiled(_RELATIVE).search(text)
     if relative_match is None:
         return None
     try:
@@ -294,16 +325,19 @@ def _apply_preposition(days: DateRange, match: re.Match[str], today: date) -> Da
     before = match.string[: match.start()]
     if _UNTIL.search(before):
         return None
-    since = match[0].lower().startswith("since") or _SINCE.search(before)
+    first_word = match[0].split()[0].lower()
     days = select_part(match.string, match[0], days)
-    return DateMention(DateRange(days.first, max(days.first, today)) if since else days, match[0])
+    if first_word in ("since", "after") or _SINCE.search(before):
+        is_after = first_word == "after" or _AFTER.search(before)
+        first = days.last + timedelta(days=1) if is_after and days.last < today else days.first
+        first = days.first if days.first == days.last else first
+        days = DateRange(first, max(first, today))
+    return DateMention(days, match[0])
 
 
 @cache
-def _patterns() -> list[re.Pattern[str]]:
-    return [
-        re.compile(rf"\b{text}\b", re.IGNORECASE | re.ASCII) for text in (*_ABSOLUTE, _RELATIVE)
-    ]
+def _compiled(source: str) -> re.Pattern[str]:
+    return re.compile(rf"\b{source}\b", re.IGNORECASE | re.ASCII)
 
 
 def _is_verb(match: re.Match[str]) -> bool:
@@ -325,28 +359,44 @@ def _is_verb(match: re.Match[str]) -> bool:
 
 def _absolute_span(parts: dict[str, str | None], today: date) -> DateRange | None:
     numbers = {name: int(part) for name, part in parts.items() if part and part.isdigit()}
+    if parts.get("ordinal"):
+        numbers["quarter"] = _QUARTERS[str(parts["ordinal"]).lower()]
     name, day = parts.get("month"), numbers.get("day")
     month = numbers.get("number", _MONTHS_SHORT.index(name[:3].lower()) + 1 if name else None)
     try:
-        year = numbers.get("year") or _last_year(month or 1, day or 1, today)
+        first_month = 3 * numbers["quarter"] - 2 if "quarter" in numbers else month or 1
+        year = numbers.get("year") or _last_year(first_month, numbers.get("to", day or 1), today)
+        if parts.get("years"):
+            year = today.year - (str(parts["years"]).lower() == "last")
+        elif str(parts.get("months")).lower() == "last" and (year, month) == (
+            today.year,
+            today.month,
+        ):
+            year -= 1
         if "week" in numbers:
             monday = date.fromisocalendar(year, numbers["week"], 1)
             return DateRange.containing(monday, "week")
         if "quarter" in numbers:
-            last_month = date(year, 3 * numbers["quarter"], 1)
-            return DateRange(
-                last_month.replace(month=last_month.month - 2),
-                DateRange.containing(last_month, "month").last,
-            )
+            return _quarter(date(year, first_month, 1))
         if month is None:
             if year > today.year:  # a future number is more likely a quantity than a year
                 return None
             return DateRange.containing(date(year, 1, 1), "year")
         if day is None:
             return DateRange.containing(date(year, month, 1), "month")
-        return DateRange.containing(date(year, month, day), "day")
+        first = date(year, month, day)
+        last = first.replace(day=numbers.get("to", day))
+        return DateRange(first, last) if first <= last else None
     except ValueError:  # such as the 31st of June
         return None
+
+
+def _quarter(day: date) -> DateRange:
+    """Return the quarter of a year that contains a day."""
+    first = day.replace(month=day.month - (day.month - 1) % 3, day=1)
+    return DateRange(
+        first, DateRange.containing(first.replace(month=first.month + 2), "month").last
+    )
 
 
 def _last_year(month: int, day: int, today: date) -> int:
@@ -378,16 +428,20 @@ def _relative_span(parts: dict[str, str | None], today: date) -> DateRange:
     if parts["ages"]:
         length = _LENGTHS[parts["ages"].lower()]
         slack = timedelta(days=length // 2)
-        middle = today - timedelta(days=_number(parts["ago"]) * length)
+        middle = today - timedelta(days=round(_number(parts["ago"]) * length))
         return DateRange(middle - slack, middle + slack)
     unit: Any = str(parts["unit"]).lower()  # "day", "week", "month" or "year"
     which = str(parts["which"]).lower()
     if parts["count"] or which == "past":
-        return DateRange(today - timedelta(days=_number(parts["count"]) * _LENGTHS[unit]), today)
-    current = DateRange.containing(today, unit)
+        length = math.ceil(_number(parts["count"]) * _LENGTHS[unit])
+        return DateRange(today - timedelta(days=length), today)
+    if unit == "hour":
+        return DateRange.containing(today, "day")
+    current = _quarter(today) if unit == "quarter" else DateRange.containing(today, unit)
     if which == "this":
         return current
-    previous = DateRange.containing(current.first - timedelta(days=1), unit)
+    before = current.first - timedelta(days=1)
+    previous = _quarter(before) if unit == "quarter" else DateRange.containing(before, unit)
     return DateRange(previous.first, today) if unit == "day" else previous
 
 
@@ -419,7 +473,7 @@ def date_constraint(
     if not ranking.date:
         return None
     today = clock.today(now)
-    mention = find_date(text, today) or _find_foreign(text, today)
+    mention = _mention(text, today)
     if mention is None:
         return None
     rest = text.replace(mention.words, " ")
@@ -431,6 +485,19 @@ def date_constraint(
     # of the query.
     weight = share / RankingSettings().date if is_main_subject else 1.0
     return DateConstraint(mention.span, weight, is_main_subject)
+
+
+def without_date(text: str, now: datetime) -> str:
+    """Return a query without the words that mention the days it asks for."""
+    mention = _mention(text, clock.today(now))
+    if mention is None:
+        return text
+    before, _, after = text.partition(mention.words)
+    return f"{_LAST_PREPOSITION.sub('', before)} {after}"
+
+
+def _mention(text: str, today: date) -> DateMention | None:
+    return find_date(text, today) or _find_foreign(text, today)
 
 
 def _find_foreign(text: str, today: date) -> DateMention | None:

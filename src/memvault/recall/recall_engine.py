@@ -245,10 +245,16 @@ class RecallEngine:
         """Return the languages in which a query is analyzed, most frequent first."""
         return self.on_view(lambda view: view.languages())
 
-    def absent_words(self, query: str) -> list[str]:
-        """Return up to three query words that no memory contains in any form."""
-        from memvault.recall import filters
+    def absent_words(self, request: RecallRequest) -> list[str]:
+        """Return up to three query words that no memory contains in any form.
 
+        The words of a date do not count if the search compares it with the days of memories.
+        """
+        from memvault.recall import dates, filters
+
+        query = request.query
+        if request.mode == "hybrid" and self._store.settings.ranking.date:
+            query = dates.without_date(query, clock.now())
         return self.on_view(lambda view: filters.absent_words(view, query))
 
     @cached_property

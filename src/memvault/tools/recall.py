@@ -286,7 +286,7 @@ def memory_recall(
 def _absent_words(selection: VaultSelection, request: RecallRequest, best: str) -> dict[str, Any]:
     """Return query words that no memory contains, unless there is a strong match or a past date."""
     is_wanted = best != "strong" and request.as_of is None
-    absent = selection.engine.absent_words(request.query) if is_wanted else []
+    absent = selection.engine.absent_words(request) if is_wanted else []
     return {"absentWords": absent} if absent else {}
 
 
