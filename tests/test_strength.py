@@ -90,7 +90,7 @@ def test_recall_reports_words_that_no_memory_contains(harbour: Vault, run: Run) 
 
 
 def test_words_of_a_date_are_not_reported_as_absent(harbour: Vault) -> None:
-    """Recall compares dates with the days of memories, so no memory needs to contain their words."""
+    """Recall compares dates with days of memories, so no memory needs to contain their words."""
     query = "whales between June and September 2020"
     assert harbour.call("memory_recall", query=query)["absentWords"] == ["whales"]
 

@@ -24,7 +24,7 @@ from memvault.model import Memory
 from memvault.named_tuple import NamedTuple
 from memvault.vault.names import normalize
 
-VERSION = 5
+VERSION = 6
 """Incremented when the terms of a text change, to rebuild existing indexes."""
 
 _UNSPACED = (
@@ -37,7 +37,7 @@ _MARKED = (  # combining marks, and scripts that use many of them; not matched b
 )
 _WORD = f"[\\w{_MARKED}]"
 _CHUNK = lazy_pattern(
-    rf"{_WORD}+(?:[./\\:@#&'’+-]+{_WORD}+)*(?:\+\+|#(?!\w))?"
+    rf"{_WORD}+(?:(?:[./\\:@#&'’+-]+|(?<=[0-9]),(?=[0-9]{{3}}(?!\w))){_WORD}+)*(?:\+\+|#(?!\w))?"
     r"|[\u2190-\u2bff\U0001f000-\U0001faff]"
 )
 _BETWEEN = lazy_pattern(rf"(?:_|[^\w{_MARKED}])+")
@@ -56,6 +56,10 @@ _MAX_UNSPACED_WORD = 3
 _CONTRACTION = lazy_pattern(r"['’](?:s$|(?=(?:t|re|ll|ve|d|m)$))")
 _DIGIT = lazy_pattern(r"[0-9]")
 _NUMBER = lazy_pattern(r"[0-9]+")
+_GROUPED = lazy_pattern(
+    r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]{1,3}(?:['’][0-9]{3})+)(?:\.[0-9]+)?"
+)
+"""Matches a number with separators between thousands, or possibly another number, such as 1.250."""
 _UNITS = (
     "[kmgtp]i?b|[kmgt]?hz|[nmµμ]?s|min|[mk]?g|[kcm]?m|ml|l|k?wh?|m?v|m?ah?|px|pt|fps|rpm|db|"
     "[kmg]bps|eur|usd"
@@ -89,6 +93,10 @@ _ELISION = lazy_pattern(
 )
 _ELIDING_LANGUAGES = frozenset(("french", "italian"))
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
+_STROKES = str.maketrans(
+    {"ı": "i", "ł": "l", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "þ": "th", "æ": "ae", "œ": "oe"}
+)
+"""Letters that Unicode does not decompose into a letter and an accent."""
 _SPELT_UMLAUT = lazy_pattern(r"(?<=[ao])e|(?<=(?<![aeq])u)e")
 
 
@@ -135,7 +143,7 @@ def fold(text: str) -> str:
     """Lowercase and compatibility-normalize a text, and remove accents except in Cyrillic."""
     if text.isascii():
         return text.lower()
-    apart = normalize("NFKD", text.casefold())
+    apart = normalize("NFKD", text.casefold().translate(_STROKES))
     return normalize("NFC", _MARKS.sub("", apart)).replace("ё", "е").casefold()
 
 
@@ -168,7 +176,7 @@ class Analyzer:
 
     def __init__(self, language: str) -> None:
         self.language = language
-        self.parts = ChunkCache(self._analyze).__getitem__
+        self.parts = ChunkCache(self._analyze_memory_token).__getitem__
 
     @cached_property
     def _stem(self) -> Callable[[str], str]:
@@ -216,6 +224,7 @@ class Analyzer:
 
     def analyze_query_token(self, chunk: str) -> AnalyzedToken:
         """Analyze a chunk of a query, including alternative spellings and always a whole term."""
+        chunk = chunk.replace(",", "")  # a separator between thousands
         parts = self._analyze(chunk, querying=True)
         return parts._replace(wholes=parts.wholes or (fold(chunk)[:_MAX_TERM_LENGTH],))
 
@@ -243,6 +252,17 @@ class Analyzer:
             spellings += spellings[0].translate(_UMLAUTS), _SPELT_UMLAUT.sub("", folded)
         stems = (self._stem(way) for spelling in spellings for way in (spelling, fold(spelling)))
         return tuple(dict.fromkeys(fold(form)[:_MAX_TERM_LENGTH] for form in stems))
+
+    def _analyze_memory_token(self, chunk: str) -> AnalyzedToken:
+        """Analyze a chunk of a memory, including a number without separators between thousands."""
+        token = self._analyze(chunk)
+        number = _GROUPED.fullmatch(chunk) if chunk[0].isdigit() else None
+        if number is None:
+            return token
+        parts = _NUMBER.findall(number[1])
+        last = len(parts) - 1
+        words = (*token.words[:last], (parts[-1], "".join(parts)), *token.words[last + 1 :])
+        return AnalyzedToken(words, (*token.wholes, _whole(number[0].replace(",", ""))))
 
     def _analyze(self, chunk: str, querying: bool = False) -> AnalyzedToken:
         if _ONLY_ASCII_WORD.fullmatch(chunk):
