@@ -498,3 +498,16 @@ def test_snippet_prefers_prose(vault: Vault, folder: Path) -> None:
     assert [unit.text for unit in units("<!-- all of it -->")] == ["<!-- all of it -->"]
     assert units("```\n<!-- kept -->\n```")[0].text == "<!-- kept -->"
     assert beginning("- [A](a.md)\n- [[B]]\n") == "[A](a.md) / [[B]]"
+
+
+def test_snippet_prefers_rare_words(vault: Vault, folder: Path) -> None:
+    """A snippet shows the sentence with the query's rare word rather than one with common words."""
+    for number in range(20):
+        write(folder, f"{number}.md", f"Shift {number} ends after week {number + 3}.\n")
+    filler = "The form has many fields and boxes that nobody reads.\n\n" * 12
+    body = f"The desk opens after week two.\n\n{filler}Donated leave goes to a colleague.\n"
+    write(folder, "leave.md", f"# Program\n\n{body}\n{filler}Ask after week nine.\n")
+    query = "who gets donated hours after a week"
+    found = vault.call("memory_recall", query=query, type="keyword")["memories"]
+    (snippet,) = [entry["snippet"] for entry in found if entry["filePath"] == "leave.md"]
+    assert snippet.startswith("Donated leave")

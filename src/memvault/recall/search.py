@@ -162,7 +162,12 @@ class Search:
             passages, nearest = self._passages(uid, memory)
             language = self._rows[uid].record.language
             passage = snippets.best_passage(
-                memory.body, passages, self._query, analyzer(language), nearest
+                memory.body,
+                passages,
+                self._query,
+                analyzer(language),
+                nearest,
+                self._candidates.idf,
             )
             texts.append(f"{memory.title}\n{passage.text}")
         scores = rerank_scores(self._query.text, texts)
@@ -352,6 +357,7 @@ class Search:
                 self._query,
                 analyzer(self._rows[uid].record.language),
                 nearest,
+                self._candidates.idf,
             )
         return self._snippets[uid]
 

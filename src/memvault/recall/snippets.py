@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import fsum
 from operator import itemgetter
 
 from memvault.index.text.analyzer import Analyzer, fold
@@ -120,6 +121,7 @@ _WORDS = lazy_pattern(r"\S+")
 _HEADINGS = lazy_pattern(r"^[ ]{0,3}#{1,6}[ \t].*$", re.MULTILINE)
 _LOCATING_WORDS = 4
 """The number of leading words used to locate a snippet in the body, if they are all on one line."""
+_NO_RARITY: Mapping[str, float] = {}
 _MAX_PASSAGES = 8
 _MAX_PLACES = 400
 
@@ -142,14 +144,16 @@ def make_snippet(
     query: Query,
     analyzer: Analyzer,
     nearest: int | None,
+    rarity: Mapping[str, float] = _NO_RARITY,
 ) -> Snippet:
     """Return a snippet of about 240 characters, starting at a sentence with query words.
 
-    List items, table rows and lines of code are separate units.
+    List items, table rows and lines of code are separate units. ``rarity`` is the idf of each word
+    of the query; a rare word counts more than a common one.
     """
-    passage = best_passage(body, passages, query, analyzer, nearest)
+    passage = best_passage(body, passages, query, analyzer, nearest, rarity)
     passage_units = units(passage.text)
-    text = _best_units(passage_units, _query_terms(query), analyzer)
+    text = _best_units(passage_units, _term_weights(query, rarity), analyzer)
     if passage.is_cut and passage_units and text.startswith(passage_units[0].text[:_MIN_SENTENCE]):
         text = f"… {text}"
     return Snippet(text, place=_find_words(body, text, passage.place))
@@ -161,23 +165,25 @@ def best_passage(
     query: Query,
     analyzer: Analyzer,
     near: int | None,
+    rarity: Mapping[str, float] = _NO_RARITY,
 ) -> Snippet:
     """Return the complete text of the passage that matches a query best.
 
-    It is the passage among ``passages`` with the most query terms. If no passage contains a query
-    term, it is the passage ``near``, which is the nearest by vector, or else the first passage.
+    It is the passage among ``passages`` with the most query terms, weighted by ``rarity``. If no
+    passage contains a query term, it is the passage ``near``, which is the nearest by vector, or
+    else the first passage.
     """
     candidates = [passage for _, passage in passages] or split_passages(body)[:1]
     nearest = next((passage for number, passage in passages if number == near), None)
     with_text = [
         entry for entry in candidates if _prose(_without_headings(body, entry)).strip()
     ] or candidates  # not only headings, comments and badges
-    query_terms = _query_terms(query)
+    weights = _term_weights(query, rarity)
     best, max_weight = with_text[0], 0.0
     for passage in _preselect(body, with_text, query, nearest):
         terms = analyzer.list_terms(body[passage.start : passage.end])
-        count = sum(len(query_terms.intersection(kind)) for kind in terms)
-        weight = count + (0.5 if passage == nearest else 0.0)
+        weight = sum(_weight(weights.keys() & kind, weights) for kind in terms)
+        weight += 0.5 if passage == nearest else 0.0
         if weight > max_weight:
             best, max_weight = passage, weight
     text = _without_headings(body, best) or body[best.start : best.end]
@@ -206,8 +212,16 @@ def _is_within_sentence(body: str, position: int) -> bool:
     return max(sentence_ends(before), default=0) < len(before)
 
 
-def _query_terms(query: Query) -> frozenset[str]:
-    return frozenset(query.term_names()) | frozenset(query.wholes)
+def _term_weights(query: Query, rarity: Mapping[str, float]) -> dict[str, float]:
+    """Map each query term to its rarity, relative to the mean of the query's words."""
+    names = {whole: whole for whole in query.wholes} | query.term_names()
+    rarities = [rarity[name] for name in dict.fromkeys(names.values()) if rarity.get(name)]
+    mean = sum(rarities) / len(rarities) if rarities else 1.0
+    return {term: (rarity.get(name) or mean) / mean for term, name in names.items()}
+
+
+def _weight(terms: Iterable[str], weights: Mapping[str, float]) -> float:
+    return fsum(weights[term] for term in terms)  # does not depend on the order
 
 
 def _preselect(
@@ -233,17 +247,17 @@ def _without_headings(body: str, passage: Passage) -> str:
     return _HEADINGS.sub("", body[passage.start : passage.end]).strip()
 
 
-def _best_units(units: Sequence[TextUnit], query_terms: frozenset[str], analyzer: Analyzer) -> str:
-    """Return the text of the adjacent units that contain the most distinct terms.
+def _best_units(units: Sequence[TextUnit], weights: Mapping[str, float], analyzer: Analyzer) -> str:
+    """Return the text of the adjacent units whose distinct terms have the highest total weight.
 
     Units that contain only links count only if no other unit contains a term.
     """
     prose = [unit for unit in units if not _LINKS.fullmatch(unit.text)]
     if prose and len(prose) < len(units):
-        in_links = any(_matched_terms(unit.text, query_terms, analyzer) for unit in units)
-        in_prose = any(_matched_terms(unit.text, query_terms, analyzer) for unit in prose)
+        in_links = any(_matched_terms(unit.text, weights, analyzer) for unit in units)
+        in_prose = any(_matched_terms(unit.text, weights, analyzer) for unit in prose)
         units = units if in_links and not in_prose else prose
-    matched = [_matched_terms(unit.text, query_terms, analyzer) for unit in units]
+    matched = [_matched_terms(unit.text, weights, analyzer) for unit in units]
     first, last, best = _first_sentence(units), len(units), frozenset[str]()
     for start, _ in filter(itemgetter(1), enumerate(matched)):
         covered: frozenset[str] = frozenset()
@@ -253,12 +267,12 @@ def _best_units(units: Sequence[TextUnit], query_terms: frozenset[str], analyzer
             if length > _MAX_LENGTH and index > start:
                 break
             covered |= matched[index]
-            if len(covered) > len(best):
+            if _weight(covered, weights) > _weight(best, weights):
                 first, last, best = start, index, covered
     while best and frozenset().union(*matched[first + 1 : last + 1]) == best:
         first += 1
     if best and len(units[first].text) > _MAX_LENGTH:
-        return _window(units[first].text, query_terms, analyzer)
+        return _window(units[first].text, weights, analyzer)
     return _join(units[first:], last - first)
 
 
@@ -271,9 +285,9 @@ def _first_sentence(units: Sequence[TextUnit]) -> int:
     return next((index for index, holds in enumerate(is_sentence) if holds), 0)
 
 
-def _matched_terms(text: str, query_terms: frozenset[str], analyzer: Analyzer) -> frozenset[str]:
+def _matched_terms(text: str, weights: Mapping[str, float], analyzer: Analyzer) -> frozenset[str]:
     stems, wholes = analyzer.list_terms(text)
-    return query_terms.intersection(stems) | query_terms.intersection(wholes)
+    return frozenset(weights.keys() & {*stems, *wholes})
 
 
 def _join(units: Sequence[TextUnit], last: int) -> str:
@@ -294,13 +308,13 @@ def _join(units: Sequence[TextUnit], last: int) -> str:
     return f"{text} …" if continues else text
 
 
-def _window(text: str, query_terms: frozenset[str], analyzer: Analyzer) -> str:
+def _window(text: str, weights: Mapping[str, float], analyzer: Analyzer) -> str:
     """Cut the range with the most distinct terms out of a long sentence."""
     words = list(_WORDS.finditer(text))
-    hits = [(*word.span(), _matched_terms(word[0], query_terms, analyzer)) for word in words]
+    hits = [(*word.span(), _matched_terms(word[0], weights, analyzer)) for word in words]
     if any(word.end() - word.start() > _MAX_LENGTH for word in words):
-        hits = _find_unspaced(text, query_terms) or hits
-    start, stop = _densest([hit for hit in hits if hit[2]])
+        hits = _find_unspaced(text, weights) or hits
+    start, stop = _densest([hit for hit in hits if hit[2]], weights)
     if stop <= _MAX_LENGTH:
         start = 0
     elif start + _MAX_LENGTH >= len(text):
@@ -328,27 +342,28 @@ def _before_link(text: str, position: int) -> int:
     return position
 
 
-def _densest(hits: Sequence[_TermSpan]) -> tuple[int, int]:
-    """Return the start and end of the range that contains the most distinct terms."""
-    best, max_count = (0, 0), 0
+def _densest(hits: Sequence[_TermSpan], weights: Mapping[str, float]) -> tuple[int, int]:
+    """Return the start and end of the range whose distinct terms have the highest total weight."""
+    best, max_weight = (0, 0), 0.0
     for first, (start, _, _) in enumerate(hits):
         covered: set[str] = set()
         for _, end, terms in hits[first:]:
             if end - start > _MAX_LENGTH:
                 break
             covered |= terms
-            if len(covered) > max_count:
-                best, max_count = (start, end), len(covered)
+            weight = _weight(covered, weights)
+            if weight > max_weight:
+                best, max_weight = (start, end), weight
     return best
 
 
-def _find_unspaced(text: str, query_terms: frozenset[str]) -> list[_TermSpan]:
+def _find_unspaced(text: str, weights: Mapping[str, float]) -> list[_TermSpan]:
     """Return the positions of terms in text without spaces between words."""
     lowered = text.lower()
     if len(lowered) != len(text):
         return []
     spans: list[_TermSpan] = []
-    for term in query_terms:
+    for term in weights:
         position = lowered.find(term)
         while position >= 0 and len(spans) < _MAX_PLACES:
             spans.append((position, position + len(term), frozenset((term,))))
