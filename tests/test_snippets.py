@@ -511,3 +511,20 @@ def test_snippet_prefers_rare_words(vault: Vault, folder: Path) -> None:
     found = vault.call("memory_recall", query=query, type="keyword")["memories"]
     (snippet,) = [entry["snippet"] for entry in found if entry["filePath"] == "leave.md"]
     assert snippet.startswith("Donated leave")
+
+
+def test_snippet_omits_link_targets(vault: Vault, folder: Path) -> None:
+    """A snippet shows neither definitions of link targets nor the middle of a long target."""
+    target = f"https://example.org/{'travel-' * 20}faq"
+    prose = "The reimbursement reaches your account"
+    definitions = "[guide]: https://example.org/reimbursement-after-a-trip\n[ana]: #trip 'After'"
+    write(folder, "a.md", f"# A\n\n{prose}.\n\n{definitions}\n")
+    sentence = f"{'First ' * 30}[stamp the form]({target}) and wait: {prose} {'soon ' * 28}."
+    write(folder, "b.md", f"# B\n\n{sentence}\n")
+    for path in ("a.md", "b.md"):
+        found = vault.call("memory_recall", query="reimbursement after a trip", type="keyword")
+        (snippet,) = [each["snippet"] for each in found["memories"] if each["filePath"] == path]
+        assert re.match(rf"(?:… and wait: )?{prose}", snippet), snippet
+    assert [unit.text for unit in units("[ERROR]: disk full\n[^1]: A/B note.")] == [
+        "[ERROR]: disk full [^1]: A/B note."
+    ]

@@ -31,6 +31,11 @@ _HEADER = lazy_pattern(
     re.MULTILINE,
 )
 """Matches a header that was pasted into a body."""
+_DEFINITION = lazy_pattern(
+    r"[ ]{0,3}\[[^\[\]\n^][^\[\]\n]*+\]:[ \t]*+"
+    r"<?[^\s<>/.#]*+[/.#][^\s<>]*+>?(?:[ \t]+[\"'(].*)?[ \t]*"
+)
+"""Matches the definition of a link's target, such as ``[guide]: https://example.org``."""
 _BADGE = lazy_pattern(r"\[!\[[^\[\]\n]*+\]\([^()\n]*+\)\]\([^()\n]*+\)")
 _LINKS = lazy_pattern(
     r"(?:[\s|·•,;]|!?\[[^\[\]\n]*+\]\([^)\n]*+\)|!?\[\[[^\[\]\n]*+\]\]|<?https?://\S++)*+"
@@ -89,6 +94,8 @@ def _kind(line: str) -> str:
         return "row"
     if _HEADING.match(line):
         return "heading"
+    if line.lstrip().startswith("[") and _DEFINITION.fullmatch(line):
+        return "definition"
     return "item" if _ITEM.match(line) else "text"
 
 
@@ -99,7 +106,7 @@ def _unit_text(kind: str, block: list[str]) -> Iterator[TextUnit]:
     elif kind == "row":
         cells = (_line(cell.replace("\\|", "|")) for cell in _CELLS.split(block[0]))
         yield TextUnit(" | ".join(cell for cell in cells if cell), True)
-    elif kind == "code":
+    elif kind in ("code", "definition"):
         yield TextUnit(_line(block[0]), True)
     else:
         mark = _ITEM if kind == "item" else _HEADING
@@ -252,7 +259,7 @@ def _best_units(units: Sequence[TextUnit], weights: Mapping[str, float], analyze
 
     Units that contain only links count only if no other unit contains a term.
     """
-    prose = [unit for unit in units if not _LINKS.fullmatch(unit.text)]
+    prose = [unit for unit in units if not _is_links(unit.text)]
     if prose and len(prose) < len(units):
         in_links = any(_matched_terms(unit.text, weights, analyzer) for unit in units)
         in_prose = any(_matched_terms(unit.text, weights, analyzer) for unit in prose)
@@ -276,10 +283,15 @@ def _best_units(units: Sequence[TextUnit], weights: Mapping[str, float], analyze
     return _join(units[first:], last - first)
 
 
+def _is_links(text: str) -> bool:
+    """Return whether a unit contains only links, images or the target of a link."""
+    return _LINKS.fullmatch(text) is not None or _DEFINITION.fullmatch(text) is not None
+
+
 def _first_sentence(units: Sequence[TextUnit]) -> int:
     """Return the number of the first unit that is a sentence of a paragraph, or 0."""
     is_sentence = (
-        not unit.is_alone and not _LINKS.fullmatch(unit.text) and len(unit.text) >= _MIN_SENTENCE
+        not unit.is_alone and not _is_links(unit.text) and len(unit.text) >= _MIN_SENTENCE
         for unit in units
     )
     return next((index for index, holds in enumerate(is_sentence) if holds), 0)
@@ -314,14 +326,14 @@ def _window(text: str, weights: Mapping[str, float], analyzer: Analyzer) -> str:
     hits = [(*word.span(), _matched_terms(word[0], weights, analyzer)) for word in words]
     if any(word.end() - word.start() > _MAX_LENGTH for word in words):
         hits = _find_unspaced(text, weights) or hits
-    start, stop = _densest([hit for hit in hits if hit[2]], weights)
+    first_hit, stop = _densest([hit for hit in hits if hit[2]], weights)
     if stop <= _MAX_LENGTH:
         start = 0
-    elif start + _MAX_LENGTH >= len(text):
+    elif first_hit + _MAX_LENGTH >= len(text):
         start = max(0, len(text) - _MAX_LENGTH)
     else:
-        start = max(0, start - _MAX_LENGTH // 6)
-    start = _before_link(text, start)
+        start = max(0, first_hit - _MAX_LENGTH // 6)
+    start = _outside_link(text, start, first_hit)
     word_start = next((word.start() for word in words if word.start() >= start), start)
     start = word_start if word_start - start < _MAX_LENGTH // 6 else start
     end = max((word.end() for word in words if word.end() <= start + _MAX_LENGTH), default=0)
@@ -331,14 +343,16 @@ def _window(text: str, weights: Mapping[str, float], analyzer: Analyzer) -> str:
     return f"{'… ' if start > 0 else ''}{cut}{' …' if end < len(text.rstrip()) else ''}"
 
 
-def _before_link(text: str, position: int) -> int:
-    """Return the start of the link that contains a position, unless it is far away.
+def _outside_link(text: str, position: int, first_hit: int) -> int:
+    """Return the start of the link that contains a position, or its end if the start is far away.
 
-    Returns the position if no link contains it.
+    Returns the position if no link contains it, or if the link extends beyond ``first_hit``.
     """
     for match in _LINK.finditer(text):
         if match.start() < position < match.end():
-            return match.start() if position - match.start() < _MAX_LENGTH // 3 else position
+            if position - match.start() < _MAX_LENGTH // 3:
+                return match.start()
+            return match.end() if match.end() <= first_hit else position
     return position
 
 
