@@ -125,6 +125,21 @@ def test_hook_ignores_query_syntax_in_prompt(prompt: str, known: Path, run: Run)
     assert "Use PostgreSQL" in sooner_or_later(lambda: run("hook", "prompt", stdin=given).out)
 
 
+def test_hook_marks_memory_with_newer_one_on_its_subject(folder: Path, run: Run) -> None:
+    """A line says which newer memory about the same subject may make it obsolete."""
+    for name, day, ttl in (
+        ("old", "2025-01-15", "30 minutes"),
+        ("new", "2026-06-02", "2 hours"),
+    ):
+        header = f"---\nid: {name}-aaaaaa\ntags: [cache]\ncreated: {day}\nmodified: {day}\n---\n\n"
+        text = f"# Redis session TTL\n\nThe TTL of session keys in Redis is {ttl}.\n"
+        write(folder, f"{name}.md", header + text)
+    given = json.dumps({"prompt": "how long do session keys in Redis live?"})
+    out = sooner_or_later(lambda: succeeded(run("hook", "prompt", stdin=given)).out)
+    assert "(old-aaaaaa; newer: new-aaaaaa)" in out
+    assert "(new-aaaaaa)" in out
+
+
 def test_hook_line_of_memory_without_more_text_ends_with_its_id(folder: Path, run: Run) -> None:
     """The line of a memory whose text is its title has no colon without text after it."""
     text = "The bridge at Aldern is closed"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from memvault.lazy_pattern import lazy_pattern
 from memvault.named_tuple import NamedTuple
@@ -37,6 +37,14 @@ def code_note(cited: Sequence[CitedCode] | None) -> str:
     from memvault.repository.citations import warning
 
     return f"; {warning(cited)}".rstrip("; ")
+
+
+def memory_notes(memory: Mapping[str, Any]) -> str:
+    """Return notes on a recalled memory: a newer one on its subject, its branch, changed code."""
+    newer, branch = memory.get("newer"), memory.get("unmergedBranch")
+    notes = f"; newer: {newer}" if newer else ""
+    notes += f"; not merged, from {branch}" if branch else ""
+    return notes + code_note(memory.get("cites"))
 
 
 class PromptEntry(NamedTuple):

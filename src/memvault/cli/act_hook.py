@@ -143,9 +143,9 @@ def _similar(
 def _line(memory: Mapping[str, Any], text: str, threshold: float) -> ActLine:
     from memvault.index.embedding import tokenizer
 
-    note = prompt_block.code_note(memory.get("cites"))
+    notes = prompt_block.memory_notes(memory)
     rest = text.removeprefix(memory["title"]).lstrip(" :#.-")
-    name = f"{memory['title']} ({memory['memId']}{note}): "
+    name = f"{memory['title']} ({memory['memId']}{notes}): "
     line = prompt_block.clean_line(name + rest)
     budget = BUDGET - tokenizer.count_tokens(prompt_block.fenced(""))
     end = tokenizer.prefix_within(line, budget)

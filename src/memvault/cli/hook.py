@@ -253,10 +253,8 @@ def _prompt(line: HookInvocation, hook_input: Mapping[str, Any]) -> str | HookRe
         memories.append(memory)
         title, snippet = memory["title"], " ".join(memory["snippet"].split())
         passage = snippet.removeprefix(title).lstrip(" :#.-")[:_MAX_LINE]
-        branch = memory.get("unmergedBranch")
-        note = prompt_block.code_note(memory.get("cites"))
-        note = f"; not merged, from {branch}" if branch else note
-        text = f"{title} ({memory['memId']}{note})" + (f": {passage}" if passage else "")
+        notes = prompt_block.memory_notes(memory)
+        text = f"{title} ({memory['memId']}{notes})" + (f": {passage}" if passage else "")
         entries.append(prompt_block.PromptEntry(clock.local(memory.get("modified", "")), text))
     section = prompt_block.PromptSection("RECALLED (read a whole memory with memory_show)", entries)
     block = prompt_block.build([section], _PROMPT_BUDGET, tokenizer.count_tokens)
