@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, refused, until, write
+from conftest import Run, called, refused, until, write
 from memvault import Vault
 from memvault.command_table import COMMANDS
 from memvault.files.plain_files import MAX_SETTING_BYTES
@@ -377,6 +377,13 @@ def test_warnings_belong_to_their_call(folder: Path, run: Run, vault: Vault) -> 
         write(folder, f"go-{me}", "")
         thread.join()
     assert found == {me: {"success": True, "warnings": [me]} for me in "ab"}
+
+
+def test_tool_list_opens_no_index(vault: Vault, tmp_path: Path) -> None:
+    """Listing tools with their schemas does not open the index, however many memories there are."""
+    found = called(vault, "get_available_tools")["tools"]
+    assert any("filePath" in str(entry["outputSchema"]) for entry in found)
+    assert list((tmp_path / "cache").rglob("*.db")) == []
 
 
 def test_registered_tool_reports_missing_program(vault: Vault, folder: Path, run: Run) -> None:

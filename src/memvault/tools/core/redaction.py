@@ -170,11 +170,16 @@ def _masked_text(call: Call, text: str, known_secrets: KnownSecrets, lookups: _L
 
 def _secrets_of(call: Call, value: Mapping[str, Any], lookups: _Lookups) -> KnownSecrets | None:
     """Return the secrets of the memory that a part of a result is about, or None."""
-    path = str(value.get("filePath") or "")
-    mem_id = next((str(value[key]) for key in _ID_KEYS if value.get(key)), "")
+    path, *mem_ids = (_text(value.get(key)) for key in ("filePath", *_ID_KEYS))
+    mem_id = next(filter(None, mem_ids), "")
     if not (path or mem_id):
         return None
     return lookups.known(call, path, mem_id)
+
+
+def _text(value: Any) -> str:
+    """Return a string, or an empty one for other values, such as the schema of a path."""
+    return value if isinstance(value, str) else ""
 
 
 def _known(call: Call, path: str, mem_id: str) -> KnownSecrets | None:
