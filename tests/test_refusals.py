@@ -229,7 +229,8 @@ def test_file_with_arbitrary_bytes_is_found_and_unchanged(
 
 @soak_only
 def test_last_word_of_huge_file_is_found(run: Run, folder: Path) -> None:
-    """A word at the end of an eight-megabyte file is found, and the snippet shows it."""
+    """Without an indexing limit, the last word of an eight-megabyte file is found and shown."""
+    write(folder, "memvault.toml", "[index]\ncharacters = 0\n")
     text = "# Huge\n\n" + "one two three four five six seven\n\n" * 240_000 + "periwinkle\n"
     assert len(text) > 8_000_000
     write(folder, "huge.md", text)
