@@ -58,7 +58,8 @@ def collection_schema(kind: str) -> tuple[Any, Any]:
         schema.add_field("passage", DataType.INT64)
         schema.add_field("hash", DataType.INT64)
         schema.add_field("dense", DataType.FLOAT_VECTOR, dim=read_card(DATA).dimension)
-        index.add_index("dense", index_type="AUTOINDEX", metric_type="COSINE")
+        # An approximate index can miss all memories but one that has hundreds of equal passages.
+        index.add_index("dense", index_type="FLAT", metric_type="COSINE")
     return schema, index
 
 
