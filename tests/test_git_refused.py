@@ -203,7 +203,10 @@ def test_sync_works_without_home(
         ("git init -q; git remote add origin x; git checkout -q --detach", "No branch"),
         ("git init -q; git remote add origin ./nowhere", "git ls-remote failed"),
         ("git init -q ..", "more than the vault"),
-        ("git init -q; git remote add a x; git remote add b y", "none of the remotes a, b"),
+        (
+            "git init -q; git remote add a x; git remote add b y",
+            "no upstream in any of the remotes a, b",
+        ),
     ],
     ids=["none", "remote", "address", "detached", "unreachable", "above", "several"],
 )

@@ -47,7 +47,7 @@ INSERT INTO itemTags VALUES (2, 1);
 def make(folder: Path) -> Path:
     """Write the folder with the database."""
     made = folder / "Zotero"
-    made.mkdir()
+    made.mkdir(parents=True)
     with closing(sqlite3.connect(made / "zotero.sqlite")) as database:
         database.executescript(SCHEMA)
     return made
