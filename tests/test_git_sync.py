@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -208,13 +209,13 @@ def test_sync_keeps_conflicting_versions_as_two_files(both: tuple[Clone, ...]) -
 def test_sync_keeps_both_versions_with_broken_header(both: tuple[Clone, ...]) -> None:
     """A header that cannot be edited is unchanged; the other version links to it."""
     one, two = both
-    broken = NOTE.replace("tags: [a]", "tags: [a").replace("SQLite", "DuckDB")
+    broken = NOTE.replace("id: note-abc123\ntags: [a]\n", "{id: note-abc123, tags: [a]}\n")
     write(one.root, "note.md", NOTE.replace("SQLite", "PostgreSQL"))
-    write(two.root, "note.md", broken)
+    write(two.root, "note.md", broken.replace("SQLite", "DuckDB"))
     one.sync()
     assert two.sync()["keptTwice"]
     files = settle(*both)
-    assert files["note-2.md"] == broken
+    assert files["note-2.md"] == broken.replace("SQLite", "DuckDB")
     assert "conflict_with" in files["note.md"]
     for clone in both:
         assert clone.call("git_status")["keptTwice"]
@@ -592,3 +593,18 @@ def test_sync_keeps_replaced_text_as_revision(both: tuple[Clone, ...]) -> None:
     two.sync()
     kept = [file.read_text("utf-8") for file in (two.root / ".memvault/history").rglob("*.md")]
     assert sorted(kept) == sorted([NOTE, DATABASE])
+
+
+@soak_only
+def test_sync_keeps_header_line_that_is_not_yaml(both: tuple[Clone, ...]) -> None:
+    """A header line that is not YAML is kept, and both versions link to each other."""
+    one, two = both
+    write(one.root, "note.md", NOTE.replace("SQLite", "PostgreSQL"))
+    write(two.root, "note.md", NOTE.replace("tags: [a]", "tags: [a").replace("SQLite", "DuckDB"))
+    one.sync()
+    assert two.sync()["keptTwice"]
+    files = settle(*both)
+    assert "\ntags: [a\n" in files["note-2.md"]
+    for name, other in (("note.md", "note-2.md"), ("note-2.md", "note.md")):
+        (mem_id,) = re.findall(r"^id: (.+)", files[other], re.MULTILINE)
+        assert f"[[{mem_id}]]" in files[name]
