@@ -164,7 +164,7 @@ def test_index_survives_killed_helper(
         os.kill(helper, signal.SIGKILL)
     printed, said = indexing.communicate()
     assert indexing.returncode == 0, said
-    assert f"indexed: {MANY + 1}".encode() in printed
+    assert f"Indexed {MANY + 1} memories".encode() in printed
     assert answers(large, tmp_path / "cache") == expected
 
 
