@@ -96,7 +96,7 @@ FAULTS = [
         {"agents/main/goals/g.md": "---\nid: [\n---\n\nText.\n"},
     ),
     Fault("git-markers", "a.md", {"a.md": f"# A\n\n{MARKS}"}),
-    Fault("git-markers", "a.md", {"a.md": f"---\nid: a\n{MARKS}---\n\nText.\n"}),
+    Fault("git-markers", "a.md", {"a.md": f"---\nid: a7\n{MARKS}---\n\nText.\n"}),
     Fault("git-markers", "a.md", {"a.md": f"\ufeff# A\n\n{MARKS}".encode("utf-16-le")}),
     Fault("git-markers", "agents/main/goals/g.md", {"agents/main/goals/g.md": f"A\n{MARKS}"}),
     Fault("file-too-large", "a.md", {"a.md": "# A\n"}, make=large("a.md")),
@@ -213,7 +213,10 @@ FAULTS = [
     Fault(
         "hook-failed",
         ".memvault/hook.json",
-        {".memvault/hook.json": '{"event": "prompt", "time": "2026-11-28", "reason": "no disk"}'},
+        {
+            ".memvault/.gitignore": "*\n",
+            ".memvault/hook.json": '{"event": "prompt", "time": "2026-11-28", "reason": "no disk"}',
+        },
         fixed=True,
     ),
     Fault("private-not-ignored", ".memvault", make=lambda root: put_folder(root, ""), fixed=True),
