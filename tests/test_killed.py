@@ -168,7 +168,7 @@ def _tried(session: Session, name: str, clean: Clean, number: int, fault: str) -
     new, old = clean.contents.normal(), session.before.normal()
     if ended.code == 0 and now.normal() != new:
         wrong.append(f"acknowledged, and not done: {_differing(now.normal(), new)}")
-    is_silent = ended.code > 0 and "was changed before that" not in ended.out
+    is_silent = ended.code > 0 and "changed before that" not in ended.out
     is_moving = ".memvault/moving.json" in now.private  # the next call completes the move
     by_git = name.startswith("git_")
     if is_silent and not is_moving and not by_git and now.returning().normal() != old:
