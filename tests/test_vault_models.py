@@ -362,7 +362,7 @@ def test_vault_model_damage_is_reported(run: Run, apples: Path, encoder: Path) -
     model_settings.allow(str(encoder), apples, model_settings.fingerprint(str(encoder), None))
     ran = run("recall", QUESTION, "--rerank")
     assert "cannot be used" in refused(ran, 1)
-    assert "without `--rerank`" in ran.err
+    assert "omit `--rerank`" in ran.err
 
 
 def test_rerank_model_is_not_loaded_by_plain_recall(apples: Path) -> None:
