@@ -194,7 +194,8 @@ def main() -> None:
     parser.add_argument("--against", type=Path, help="compare with values that were kept")
     parser.add_argument("--check", action="store_true", help="fail if hybrid is below one signal")
     options = parser.parse_args()
-    os.environ.setdefault("MEMVAULT_DEEP", "now")  # else results depend on a background process
+    # Otherwise, results depend on a background process.
+    os.environ.setdefault("MEMVAULT_DEEP", "now")
     if options.check:
         options.ways, options.markdown = "keyword,vector,hybrid", True
         os.environ["MEMVAULT_DEEP"] = "now"

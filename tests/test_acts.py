@@ -86,8 +86,8 @@ def test_hook_recalls_memory_after_failure(project: Path, run: Run) -> None:
     assert hooked(run, "after-tool", error="Exit code 1\nNo space left on device", **given) == ""
 
 
-def test_hook_line_about_an_error_includes_the_fix(project: Path, vault: Vault, run: Run) -> None:
-    """If the line of an imported session is too long, the hook omits the error, not the fix."""
+def test_hook_line_about_error_includes_fix(project: Path, vault: Vault, run: Run) -> None:
+    """If a line of an imported session is too long, the hook omits the error, not the fix."""
     error = "ModuleNotFoundError: No module named 'stripe' (imported by shop.payments.gateway)"
     line = f"fix: uv run pytest tests/test_pay.py -q failed: {error} - fixed by: ran uv add stripe"
     called(vault, "memory_remember", title="Fix the failing payment test", content=f"- {line}\n")

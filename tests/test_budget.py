@@ -260,8 +260,8 @@ def test_budget_too_small_for_context_is_reported(huge: Workspace, budget: int) 
 
 
 @pytest.mark.parametrize("budget", [1, 20, 50])
-def test_budget_of_recall_always_leaves_one_readable_line(folder: Path, budget: int) -> None:
-    """A recall with a tiny budget returns one line with its memory id, also over MCP."""
+def test_recall_with_tiny_budget_returns_one_readable_line(folder: Path, budget: int) -> None:
+    """A recall with a tiny budget returns one line with its memory id, also through call_tool."""
     for name in ("port", "host"):
         write(
             folder, f"{name}.md", f"---\nid: {name}-k420hk\n---\n# The {name}\n\nThe {name} is 8.\n"

@@ -387,8 +387,8 @@ def test_cli_invalid_settings_exit_with_3(folder: Path, run: Run, text: str) -> 
     assert len([line for line in ran.err.splitlines() if not line.startswith("hint: ")]) == 1
 
 
-def test_cli_search_of_an_empty_vault_says_that_it_is_empty(folder: Path, run: Run) -> None:
-    """A search of a vault without memories does not advise other words or fewer filters."""
+def test_cli_search_reports_empty_vault(folder: Path, run: Run) -> None:
+    """In an empty vault, a search suggests adding a memory, not other words or fewer filters."""
     write(folder, "memvault.toml", "version = 1\n")
     empty = "There are no memories yet; add one with `memvault remember`\n"
     for words in (["recall", "port"], ["recall", "--all"], ["search", "port"]):
@@ -400,8 +400,8 @@ def test_cli_search_of_an_empty_vault_says_that_it_is_empty(folder: Path, run: R
     assert ran.out.splitlines()[0] == "No memory found; try other words or fewer filters"
 
 
-def test_cli_unknown_command_of_a_group_suggests_the_command_of_its_tool(run: Run) -> None:
-    """The words of a tool's name suggest the tool's command, if it has another name."""
+def test_cli_tool_name_as_words_suggests_command(run: Run) -> None:
+    """A tool's name typed as words suggests its command: for ``tag list``, ``memvault tags``."""
     assert refused(run("tag", "list"), 2) == "error: memvault tag has no command 'list'"
     assert run("tag", "list").err.endswith("hint: did you mean `memvault tags`?\n")
 

@@ -349,7 +349,7 @@ def test_as_of_ignores_later_replacements(folder: Path, vault: Vault) -> None:
 
 
 def test_as_of_hours_ago_omits_newer_memories(folder: Path, vault: Vault) -> None:
-    """``2 hours ago`` is a time of day: a memory written since then is not found."""
+    """``2 hours ago`` is an exact time: a memory written after it is not found."""
     write(folder, "crane.md", "# Crane\n\nThe crane lifts ten tons.\n")
     assert as_of(vault, "crane", "now")
     assert as_of(vault, "crane", "2 hours ago") == []
@@ -552,8 +552,8 @@ def test_note_suggests_state_search_if_no_memory_matches(kept: Vault, run: Run) 
     """A note counts the agent's own matching entries and shows an option that lists them."""
     notes = kept.call("memory_recall", query=QUERY)["warnings"]
     assert (
-        "no memory is a good match, but 3 in your state and 2 in your messages; "
-        "repeat the query with `include=state,messages` to include your own data" in notes
+        "no memory is a good match, but your own data has matches: 3 in your state and 2 in your "
+        "messages; repeat the query with `include=state,messages` to include them" in notes
     )
     hinted = run("recall", *QUERY.split()).err.partition("repeat the query with `")[2]
     option = hinted.partition("`")[0].split()

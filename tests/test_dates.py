@@ -271,7 +271,7 @@ def test_since_and_until_accept_relative_dates(
 def test_times_in_words_are_exact(
     monkeypatch: pytest.MonkeyPatch, place: str, text: str, days_ago: int, of_day: time
 ) -> None:
-    """A time in words is that time in the user's zone, not its day, as a start and as an end."""
+    """A time in words is an exact time in the user's zone, not a whole day, as start and as end."""
     at = datetime.combine(SUNDAY, time(15), ZoneInfo(place))
     monkeypatch.setattr(clock, "now", lambda: at.astimezone(UTC))
     expected = datetime.combine(SUNDAY - timedelta(days=days_ago), of_day, ZoneInfo(place))

@@ -597,7 +597,7 @@ def test_sync_keeps_replaced_text_as_revision(both: tuple[Clone, ...]) -> None:
 
 @soak_only
 def test_sync_keeps_header_line_that_is_not_yaml(both: tuple[Clone, ...]) -> None:
-    """A header line that is not YAML is kept, and both versions link to each other."""
+    """A header line that is not YAML is kept, and the two versions link to each other."""
     one, two = both
     write(one.root, "note.md", NOTE.replace("SQLite", "PostgreSQL"))
     write(two.root, "note.md", NOTE.replace("tags: [a]", "tags: [a").replace("SQLite", "DuckDB"))

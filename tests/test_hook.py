@@ -126,7 +126,7 @@ def test_hook_ignores_query_syntax_in_prompt(prompt: str, known: Path, run: Run)
 
 
 def test_hook_marks_memory_with_newer_one_on_its_subject(folder: Path, run: Run) -> None:
-    """A line says which newer memory about the same subject may make it obsolete."""
+    """A memory's line includes the id of a newer memory on the same subject."""
     for name, day, ttl in (
         ("old", "2025-01-15", "30 minutes"),
         ("new", "2026-06-02", "2 hours"),

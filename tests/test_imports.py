@@ -48,7 +48,7 @@ def made(root: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A vault with a tool and a complete and current index; tests may add to it."""
+    """A vault with a tool and a complete, up-to-date index; tests may add to it."""
     root = made(tmp_path_factory.mktemp("kept") / "vault")
     write(root, "tools/x.md", "---\nname: x\ndescription: x\ncommand: [x]\n---\n")
     return root

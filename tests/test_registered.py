@@ -379,8 +379,8 @@ def test_warnings_belong_to_their_call(folder: Path, run: Run, vault: Vault) -> 
     assert found == {me: {"success": True, "warnings": [me]} for me in "ab"}
 
 
-def test_tool_list_opens_no_index(vault: Vault, tmp_path: Path) -> None:
-    """Listing tools with their schemas does not open the index, however many memories there are."""
+def test_tool_list_does_not_open_index(vault: Vault, tmp_path: Path) -> None:
+    """Listing tools with their schemas does not open the index."""
     found = called(vault, "get_available_tools")["tools"]
     assert any("filePath" in str(entry["outputSchema"]) for entry in found)
     assert list((tmp_path / "cache").rglob("*.db")) == []

@@ -514,7 +514,7 @@ def test_snippet_prefers_rare_words(vault: Vault, folder: Path) -> None:
 
 
 def test_snippet_omits_link_targets(vault: Vault, folder: Path) -> None:
-    """A snippet shows neither definitions of link targets nor the middle of a long target."""
+    """A snippet shows neither link definitions nor the middle of a long link target."""
     target = f"https://example.org/{'travel-' * 20}faq"
     prose = "The reimbursement reaches your account"
     definitions = "[guide]: https://example.org/reimbursement-after-a-trip\n[ana]: #trip 'After'"

@@ -89,8 +89,8 @@ def test_recall_reports_words_that_no_memory_contains(harbour: Vault, run: Run) 
     assert "absentWords" not in harbour.call("memory_recall", query=STRONG)
 
 
-def test_words_of_a_date_are_not_reported_as_absent(harbour: Vault) -> None:
-    """Recall compares dates with days of memories, so no memory needs to contain their words."""
+def test_date_words_are_not_reported_as_absent(harbour: Vault) -> None:
+    """The words of a date are not absent words, because recall compares the date itself."""
     query = "whales between June and September 2020"
     assert harbour.call("memory_recall", query=query)["absentWords"] == ["whales"]
 
@@ -234,7 +234,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
 @example("what did I do on 2019-01-01")
 @example("last week")
 def test_recall_returns_at_least_three_results(small: Vault, query: str) -> None:
-    """With five memories, at least three are returned, each with a strength, by falling score."""
+    """With five memories, at least three are returned, each with a strength, best first."""
     found = recalled(small, query)
     assume(all("strength" in entry for entry in found))  # A filter alone lists memories.
     assert len(found) >= 3

@@ -1,4 +1,4 @@
-"""A memory that was just changed ranks as it does once its transformer vectors are stored."""
+"""A memory that was just changed ranks as it will once its transformer vectors are stored."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def embedded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def without_worker(
     folder: Path, deep_now: None, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[], FileLock]:
-    """A function that stores all vectors and then prevents the background process."""
+    """A function that stores all vectors and returns a lock that blocks the background process."""
 
     def stop() -> FileLock:
         monkeypatch.setenv("MEMVAULT_DEEP", "now")
@@ -66,7 +66,7 @@ def _rank(vault: Vault, question: str, path: str) -> tuple[int, float]:
 def test_recall_ranks_changed_memory_as_with_stored_vectors(
     folder: Path, without_worker: Callable[[], FileLock], embedded: list[str]
 ) -> None:
-    """With a tag added to its answer, a question has the same first answers as a minute later."""
+    """A memory that was just tagged has the same rank as once its vectors are stored."""
     answers = dict(
         line.split("\t")[:2] for line in (EVERYDAY / "qrels.tsv").read_text().splitlines()
     )
@@ -97,7 +97,7 @@ def test_recall_ranks_changed_memory_as_with_stored_vectors(
 def test_recall_embeds_few_changed_passages(
     folder: Path, without_worker: Callable[[], FileLock], embedded: list[str]
 ) -> None:
-    """After many changes, a search embeds at most 1,500 characters, and the nearest ones first."""
+    """After many changes, a search embeds at most 1,500 characters, nearest passages first."""
     for number in range(30):
         write(folder, f"n/{number}.md", f"# Note {number}\n\nThe green lamp {number} is here.\n")
     with without_worker(), open_vault(folder) as vault:
@@ -124,10 +124,10 @@ def test_recall_does_not_embed_deleted_memory(
     assert len(embedded) == 1
 
 
-def test_remember_embeds_no_changed_memory(
+def test_remember_does_not_embed_changed_memories(
     folder: Path, without_worker: Callable[[], FileLock], embedded: list[str]
 ) -> None:
-    """To name similar memories, remember does not embed the new memory or other changed ones."""
+    """To list similar memories, remember embeds neither the new memory nor other changed ones."""
     for number in range(6):
         write(folder, f"n/{number}.md", f"# Note {number}\n\nThe green lamp {number} is here.\n")
     with without_worker(), open_vault(folder) as vault:
@@ -147,7 +147,7 @@ def test_remember_embeds_no_changed_memory(
 def test_token_codes_of_unstored_texts_are_inserted(
     texts: list[tuple[bool, int, int]],
 ) -> None:
-    """Each text has its stored token codes or else its computed ones, in order."""
+    """Each text gets its stored token codes, or its computed ones if none are stored, in order."""
     stored, known, expected = [], {}, []
     for number, (is_stored, stored_count, count) in enumerate(texts):
         codes = np.full((stored_count * is_stored, 3), number, np.uint8)

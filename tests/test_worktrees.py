@@ -149,7 +149,7 @@ def test_write_to_unmerged_memory_hints_at_restore(project: Path, run: Run) -> N
 
 
 def test_name_of_unmerged_memory_never_selects_a_similar_memory(project: Path, run: Run) -> None:
-    """A write by the name of another worktree's memory changes no similar memory here."""
+    """Changing a memory that is only in another worktree never changes a similar memory here."""
     feat = worktree(project, "feat")
     title = "The port that the server listens on"
     mem_id = remember(feat, title, "The server listens on port 8080.")

@@ -339,7 +339,7 @@ class Call:
     ) -> None:
         """Check that a name that was not found does not belong to another git worktree's memory.
 
-        ``similar`` is the memory here that a search for the name found instead.
+        ``similar`` is the memory in this worktree that a search for the name found instead.
 
         Raises:
             NotFound: only another worktree has the memory.

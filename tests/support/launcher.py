@@ -219,7 +219,8 @@ class Launcher:
             if not self._can_fork(environment):
                 return None
             (reads, feeds), (out, out_end) = (os.pipe() for _ in range(2))
-            os.write(feeds, stdin)  # Before the command starts: some look for data without waiting.
+            # Before the command starts, because some commands check for data without waiting.
+            os.write(feeds, stdin)
             err, err_end = os.pipe() if errors else (None, os.dup(2))
             streams = [reads, out_end, out_end if merged else err_end]
             pid, status = self._ask(streams, [*arguments], str(cwd), dict(environment), module)

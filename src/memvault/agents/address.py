@@ -126,7 +126,7 @@ def agent_lock(root: Path, owner: Address, timeout: float = 30.0) -> FileLock:
 
 @contextlib.contextmanager
 def locks_for_paths(root: Path, paths: Iterable[str]) -> Iterator[None]:
-    """Hold the locks for writing the given files, the agents' locks first, the vault's last."""
+    """Hold the locks for writing the given files, acquiring the vault's lock last."""
     owners = set()
     for path in paths:
         parts = PurePosixPath(path).parts

@@ -101,7 +101,7 @@ def _read_file(source: Source, name: str, graph: _LogseqGraph) -> Iterator[Item]
     elif graph.is_page(name) and name.lower().endswith(".org"):
         yield SkippedItem(name, _ORG)
     elif not (name.startswith("assets/") and name.lower().endswith(".edn")):
-        # The .edn files are positions of highlights in PDF files, which are not imported.
+        # The .edn files contain positions of PDF highlights, which are not imported.
         source.counts.converted("drawing" if name.startswith("draws/") else "asset")
         yield folder.attachment(source, name)
 

@@ -26,7 +26,7 @@ def link(ref: str, shown: str, is_embed: bool = False) -> str:
 
 
 def web_link(url: str, shown: str) -> str:
-    """Return a link to a URL; for a URL that is not of the web or mail, only its text."""
+    """Return a link to a web or mailto URL; for other URLs, return only the text."""
     if not url.startswith(("http:", "https:", "mailto:")):
         return shown
     return f'<a href="{escape(url)}">{shown}</a>'

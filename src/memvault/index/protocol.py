@@ -349,7 +349,7 @@ class VectorQuery(NamedTuple):
     The answer contains the ``limit`` memories nearest by static vectors, the same number by
     transformer vectors if they are used, and the memories in ``include_uids`` at any distance.
     ``allowed_uids`` restricts the results unless it is None. With ``only_static``, transformer
-    vectors are not used; with ``only_stored``, the search computes none of those that are missing.
+    vectors are not used; with ``only_stored``, missing ones are not computed.
     """
 
     text: str

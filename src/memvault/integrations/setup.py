@@ -122,7 +122,7 @@ def with_parts(text: str | None, file: SettingsFile) -> str:
         try:
             text = _insert_part(text, part, file)
         except json_edit.JsonSyntaxError:
-            _insert_part(original, part, file)  # Fails with the line in the unedited file.
+            _insert_part(original, part, file)  # Report the line in the unedited file.
             raise
     return text or ""
 

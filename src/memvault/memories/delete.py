@@ -60,8 +60,8 @@ def candidates(
     A title that several memories share refers to all of them. Words such as "everything about" are
     dropped unless they are part of a name; the rest of the query refers to the memories with that
     name and to memories about it. An empty query refers to all memories that pass the filters.
-    Notes of the search are appended to ``notes``. ``require_merged`` is called before a search with
-    words that are not a name here.
+    Notes of the search are appended to ``notes``. ``require_merged`` is called before the search
+    if the query is not the name of a memory here.
 
     Raises:
         Ambiguous: a name other than a title matches several memories that pass the filters.

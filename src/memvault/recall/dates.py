@@ -251,7 +251,7 @@ _LAST_PREPOSITION = lazy_pattern(r"\b(?:between|during)(?:\s+the)?\s*$", re.IGNO
 _YEAR_NUMBER = lazy_pattern(r"\b\d{4}\b", re.ASCII)
 _END = lazy_pattern(r"\s*(?:[?!.,;:)]|$)")
 _RANGES = 2
-"""The number of patterns in ``_ABSOLUTE`` that match two days of a month."""
+"""The number of patterns at the start of ``_ABSOLUTE`` that match a range of days in a month."""
 _PREPOSITIONS = frozenset("in on the of".split())
 _LENGTHS = {"hour": 1 / 24, "day": 1, "week": 7, "month": 30, "quarter": 91, "year": 365}
 
@@ -305,7 +305,7 @@ def find_date(text: str, today: date) -> DateMention | None:
 
 
 def _span_between(line: str, start: int, middle: re.Match[str], today: date) -> DateMention | None:
-    """Return the days from the first date of a line, after ``start``, to the one after "and"."""
+    """Return the days from the first date after ``start`` to the date after "and" or "to"."""
     if _TO.search(line, middle.end()):
         return None
     last = find_date(line[middle.end() :], today)
@@ -430,7 +430,7 @@ def _relative_span(parts: dict[str, str | None], today: date) -> DateRange:
         slack = timedelta(days=length // 2)
         middle = today - timedelta(days=round(_number(parts["ago"]) * length))
         return DateRange(middle - slack, middle + slack)
-    unit: Any = str(parts["unit"]).lower()  # "day", "week", "month" or "year"
+    unit: Any = str(parts["unit"]).lower()  # a name in ``_LENGTHS``
     which = str(parts["which"]).lower()
     if parts["count"] or which == "past":
         length = math.ceil(_number(parts["count"]) * _LENGTHS[unit])
@@ -488,7 +488,7 @@ def date_constraint(
 
 
 def without_date(text: str, now: datetime) -> str:
-    """Return a query without the words that mention the days it asks for."""
+    """Return a query without the words of its date."""
     mention = _mention(text, clock.today(now))
     if mention is None:
         return text

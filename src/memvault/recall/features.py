@@ -159,7 +159,7 @@ def _estimated(rows: Sequence[FeatureRow], values: Sequence[float | None]) -> li
     if not measured:
         return []
     slope, intercept = _line([cosine for cosine, _ in measured], [value for _, value in measured])
-    # Without a cosine, a memory is assumed to have the mean one of all memories.
+    # A memory without a cosine is assumed to have the mean cosine of all memories.
     return [
         slope * (cosine or 0.0) + intercept if value is None else value for cosine, value in pairs
     ]

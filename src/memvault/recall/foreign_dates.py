@@ -92,8 +92,8 @@ _LANGUAGES = tuple(
 def parse_phrase(text: str, now: datetime) -> DateRange | datetime | None:
     """Return the time or the days that a string refers to, in any supported language.
 
-    It must be only a date, such as ``vorgestern``, or a time, such as ``2 hours ago`` or
-    ``yesterday at 14:00``, which is in the user's time zone unless it names another.
+    The string must be only a date, such as ``vorgestern``, or a time, such as ``2 hours ago`` or
+    ``yesterday at 14:00``. A time is in the user's time zone unless the string specifies another.
     """
     if _LETTERS.search(text) is None or len(text) > _MAX_PHRASE_LENGTH:
         return None
@@ -225,7 +225,7 @@ def _full_date_parser(order: str) -> Any:
 
 @lru_cache(maxsize=16)
 def _parser(languages: tuple[str, ...], base: datetime) -> Any:
-    """Return a parser of dates relative to a local time without a time zone."""
+    """Return a parser for dates relative to a naive local time."""
     from dateparser.date import DateDataParser
 
     settings = {

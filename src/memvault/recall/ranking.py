@@ -268,7 +268,7 @@ def _may_share_subject(first: MemoryRecord, second: MemoryRecord) -> bool:
     """Return whether two memories are in one vault, and share a tag if both have tags.
 
     A tag counts as shared with its parents, such as ``home/roof`` with ``home``. Titles with
-    different names such as C# and C++, which have the same word, are about different subjects.
+    different names that share a word, such as C# and C++, are about different subjects.
     """
     if first.vault != second.vault or _symbol_names(first) != _symbol_names(second):
         return False

@@ -248,7 +248,7 @@ class RecallEngine:
     def absent_words(self, request: RecallRequest) -> list[str]:
         """Return up to three query words that no memory contains in any form.
 
-        The words of a date do not count if the search compares it with the days of memories.
+        The words of a date are ignored if the search compares the date with those of memories.
         """
         from memvault.recall import dates, filters
 

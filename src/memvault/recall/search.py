@@ -42,7 +42,7 @@ _NEXT = 100
 _GROWTH = 4
 """The number of additional hits to compare for each hit compared so far."""
 _ENOUGH = 20
-"""The number of hits after which a strict vector search ends if none of the last were relevant."""
+"""The minimum number of hits that a strict vector search compares before it can end early."""
 
 
 class Search:

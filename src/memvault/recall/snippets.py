@@ -35,7 +35,7 @@ _DEFINITION = lazy_pattern(
     r"[ ]{0,3}\[[^\[\]\n^][^\[\]\n]*+\]:[ \t]*+"
     r"<?[^\s<>/.#]*+[/.#][^\s<>]*+>?(?:[ \t]+[\"'(].*)?[ \t]*"
 )
-"""Matches the definition of a link's target, such as ``[guide]: https://example.org``."""
+"""Matches a link reference definition, such as ``[guide]: https://example.org``."""
 _BADGE = lazy_pattern(r"\[!\[[^\[\]\n]*+\]\([^()\n]*+\)\]\([^()\n]*+\)")
 _LINKS = lazy_pattern(
     r"(?:[\s|·•,;]|!?\[[^\[\]\n]*+\]\([^)\n]*+\)|!?\[\[[^\[\]\n]*+\]\]|<?https?://\S++)*+"
@@ -228,7 +228,7 @@ def _term_weights(query: Query, rarity: Mapping[str, float]) -> dict[str, float]
 
 
 def _weight(terms: Iterable[str], weights: Mapping[str, float]) -> float:
-    return fsum(weights[term] for term in terms)  # does not depend on the order
+    return fsum(weights[term] for term in terms)  # the sum does not depend on the order
 
 
 def _preselect(
@@ -284,7 +284,7 @@ def _best_units(units: Sequence[TextUnit], weights: Mapping[str, float], analyze
 
 
 def _is_links(text: str) -> bool:
-    """Return whether a unit contains only links, images or the target of a link."""
+    """Return whether a unit contains only links, images or a link definition."""
     return _LINKS.fullmatch(text) is not None or _DEFINITION.fullmatch(text) is not None
 
 
@@ -321,7 +321,7 @@ def _join(units: Sequence[TextUnit], last: int) -> str:
 
 
 def _window(text: str, weights: Mapping[str, float], analyzer: Analyzer) -> str:
-    """Cut the range with the most distinct terms out of a long sentence."""
+    """Extract the range with the highest total weight of distinct terms from a long sentence."""
     words = list(_WORDS.finditer(text))
     hits = [(*word.span(), _matched_terms(word[0], weights, analyzer)) for word in words]
     if any(word.end() - word.start() > _MAX_LENGTH for word in words):
@@ -346,7 +346,7 @@ def _window(text: str, weights: Mapping[str, float], analyzer: Analyzer) -> str:
 def _outside_link(text: str, position: int, first_hit: int) -> int:
     """Return the start of the link that contains a position, or its end if the start is far away.
 
-    Returns the position if no link contains it, or if the link extends beyond ``first_hit``.
+    Returns the position itself if no link contains it, or if that end is beyond ``first_hit``.
     """
     for match in _LINK.finditer(text):
         if match.start() < position < match.end():

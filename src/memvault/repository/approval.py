@@ -224,7 +224,8 @@ def _lines(data: bytes) -> Iterator[_Line]:
 class _RepositoryScan:
     """A repository's settings, its hooks and the files they refer to, each read once.
 
-    ``items`` need approval, and ``hooks`` are the folders of hooks, which may be missing.
+    ``items`` are the parts that need approval, and ``hooks`` are the hook folders, which may be
+    missing.
 
     Raises:
         Refused: one of the files cannot be read.

@@ -30,7 +30,7 @@ _MAX_BYTES = plain_files.MAX_SETTING_BYTES
 class CodeHistory:
     """The history of a repository's files, read until a monotonic time.
 
-    A failure of git counts as no answer.
+    If git fails, the answer is empty and ``is_complete`` becomes False.
     """
 
     def __init__(self, repository: Repository, until: float) -> None:

@@ -117,7 +117,7 @@ def _delete(
 ) -> results.DeletedEntries:
     """Delete the entries with these names, and add notes for those that do not exist.
 
-    ``ids`` contains the names of the existing entries, each with its id.
+    ``ids`` maps the names of the existing entries to their ids.
 
     Raises:
         NotFound: none of them exists.

@@ -103,11 +103,11 @@ def _times(
     state: FileState,
     commit_times: CommitTimesOf | None,
 ) -> tuple[str, DateSource, str, DateSource]:
-    """Return when a memory was created and modified, each with the best source that has it.
+    """Return when a memory was created and modified, each followed by its source.
 
-    The sources are, in order, the header, for ``created`` also the date in the file name, git's
-    commits, and the file's times. A time that is not from the header never puts ``modified`` before
-    ``created``.
+    The sources are, in order of preference, the header, for ``created`` also the date in the file
+    name, git's commits, and the file's times. A time that is not from the header never puts
+    ``modified`` before ``created``.
     """
     created, modified = (header_dates.time_in(metadata, role) for role in ("created", "modified"))
     created_from: DateSource = "header"

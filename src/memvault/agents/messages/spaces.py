@@ -76,7 +76,7 @@ class Spaces:
         space = self._space(space_id)
         with contextlib.suppress(FileExistsError):
             if me not in self.members(space):
-                # The file has no time, so two machines write the same bytes.
+                # The file has no timestamp, so two machines write the same bytes.
                 folder = self._folder(space_id, "members")
                 message_files.write(folder, me.replace("/", "~"), {"agent": me}, "", self._changes)
         atomic.write(self._entered_file, f"{space.space_id}\n".encode())

@@ -137,7 +137,7 @@ class TokenEmbedder(Embedder, Protocol):
         """Return the vector of each passage with its token vectors."""
 
     def embed_few_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
-        """Do the same for a few short texts, avoiding a slow start."""
+        """Return the vectors and token vectors of a few short texts, avoiding a slow startup."""
 
     def embed_query_tokens(self, text: str) -> TextVectors:
         """Return a query's vector with its token vectors."""

@@ -140,7 +140,7 @@ class BuiltinTransformer:
     def embed_few_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
         """Return the unit vectors of a few short texts, each with its token vectors.
 
-        The English model truncates them to its input, because it runs them like queries.
+        The English model runs them like queries, so it truncates them to its maximum input.
         """
         return [self._embed(text, is_query=self._shares_tokenizer) for text in texts]
 

@@ -50,7 +50,7 @@ def start(root: Path, folder: Path | None, model: str) -> bool:
         state = _read_state(folder, model)
         if state.get("until", 0.0) > time.time() or is_running(folder):
             return False
-        # The number of workers since the last one that computed vectors or failed.
+        # The number of workers started since the last one that computed vectors or failed.
         starts = state["starts"] if isinstance(state.get("starts"), int) else 0
         if starts >= _MAX_STARTS:
             record_failure(folder, model, f"{starts} processes exited before computing any vectors")

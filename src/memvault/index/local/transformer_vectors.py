@@ -31,8 +31,8 @@ _MIN_COVERAGE = 0.5
 used, because the estimated mean cosine of all memories is too uncertain.
 """
 _MAX_CHANGED = 50
-"""The maximum number of memories without vectors for which a search computes some. If more lack
-them, such as in a new vault, the background process needs minutes anyway.
+"""A search computes missing vectors only if at most this many memories lack them. If more do, as in
+a new vault, the background process needs minutes anyway.
 """
 
 

@@ -1,8 +1,8 @@
 """Compute the transformer vectors of a few changed passages during a search.
 
-The background process stores the vectors of a changed memory after some seconds. Until then, each
+The background process stores the vectors of a changed memory after a few seconds. Until then, each
 search computes those of the most relevant passages, so that a memory that was just written ranks as
-it does later.
+it will later.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from memvault.named_tuple import NamedTuple
 Texts = Callable[[int], list[str]]
 """A function that returns the passage texts of a memory; empty if it cannot be read."""
 _MAX_CHARACTERS = 1_500
-"""The maximum length of the texts embedded during one search, which takes about 100 ms."""
+"""The maximum total length of the texts embedded by one search; embedding takes about 100 ms."""
 _MAX_TRIED = 12
 """The maximum number of passages whose memories are read."""
 _MAX_KEPT = 256
 
 
 class UnstoredVectors(NamedTuple):
-    """A passage's vector, shape (dimension,), and its token codes; none if the model has none."""
+    """A passage's vector, shape (dimension,), and its token codes, if the model has any."""
 
     vector: Matrix
     codes: Codes | None
@@ -42,13 +42,13 @@ def score_unstored(
     cosines: Matrix,
     texts: Texts,
 ) -> Matrix:
-    """Return the cosines with those of relevant passages without a stored vector, which are nan.
+    """Return the cosines, replacing nan for relevant passages without a stored vector.
 
-    Relevant are the passages of memories that the search must include, and the nearest by static
-    cosine. ``known`` maps text hashes to vectors computed by earlier searches, and is extended.
+    Relevant passages are those of memories that the search must include, and the nearest by static
+    cosine. ``known`` maps text hashes to vectors computed by earlier searches; new ones are added.
 
     Raises:
-        EmbedderError: if the model cannot be used.
+        EmbedderError: the model cannot be used.
     """
     query_vector = embedder.embed_query_tokens(query.text).vector
     scored = cosines.copy()
@@ -64,7 +64,7 @@ def score_unstored(
             number = position - int(firsts[np.searchsorted(firsts, position, "right") - 1])
             text = "".join(texts(uid)[number : number + 1])
             if len(text) > room or hashes_of([text])[0] != text_hash:
-                continue  # it is too long, or its file has changed since
+                continue  # too long, or the file has changed
             room -= len(text)
             if len(known) >= _MAX_KEPT:
                 known.clear()
@@ -77,7 +77,7 @@ def score_unstored(
 
 
 def _nearest_first(is_missing: Flags, query: VectorQuery, passages: ScoredPassages) -> Integers:
-    """Return the positions of relevant passages without a vector, by falling static cosine."""
+    """Return the positions of relevant passages without a vector, nearest first."""
     positions = np.flatnonzero(is_missing)
     count = len(passages.cosines)
     if count > query.limit:
@@ -92,9 +92,10 @@ def _nearest_first(is_missing: Flags, query: VectorQuery, passages: ScoredPassag
 def with_unstored_codes(
     known: dict[int, UnstoredVectors], hashes: Hashes, codes: Codes, lengths: Integers
 ) -> tuple[Codes, Integers]:
-    """Return the concatenated token codes of texts, with those that are not stored.
+    """Insert the computed token codes of texts that have none stored.
 
-    ``lengths`` has the number of stored codes of each text.
+    ``codes`` concatenates the stored codes of all texts, and ``lengths`` has the number per text.
+    Returns both, updated.
     """
     added = {
         number: computed.codes

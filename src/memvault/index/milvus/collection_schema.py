@@ -58,7 +58,7 @@ def collection_schema(kind: str) -> tuple[Any, Any]:
         schema.add_field("passage", DataType.INT64)
         schema.add_field("hash", DataType.INT64)
         schema.add_field("dense", DataType.FLOAT_VECTOR, dim=read_card(DATA).dimension)
-        # An approximate index can miss all memories but one that has hundreds of equal passages.
+        # If a memory has hundreds of identical passages, an approximate index may find only it.
         index.add_index("dense", index_type="FLAT", metric_type="COSINE")
     return schema, index
 

@@ -59,7 +59,7 @@ _NUMBER = lazy_pattern(r"[0-9]+")
 _GROUPED = lazy_pattern(
     r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]{1,3}(?:['’][0-9]{3})+)(?:\.[0-9]+)?"
 )
-"""Matches a number with separators between thousands, or possibly another number, such as 1.250."""
+"""Matches a number with thousands separators, and ambiguous numbers such as 1.250."""
 _UNITS = (
     "[kmgtp]i?b|[kmgt]?hz|[nmµμ]?s|min|[mk]?g|[kcm]?m|ml|l|k?wh?|m?v|m?ah?|px|pt|fps|rpm|db|"
     "[kmg]bps|eur|usd"
@@ -96,7 +96,7 @@ _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 _STROKES = str.maketrans(
     {"ı": "i", "ł": "l", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "þ": "th", "æ": "ae", "œ": "oe"}
 )
-"""Letters that Unicode does not decompose into a letter and an accent."""
+"""Letters that Unicode does not decompose into a base letter and an accent."""
 _SPELT_UMLAUT = lazy_pattern(r"(?<=[ao])e|(?<=(?<![aeq])u)e")
 
 
@@ -224,7 +224,7 @@ class Analyzer:
 
     def analyze_query_token(self, chunk: str) -> AnalyzedToken:
         """Analyze a chunk of a query, including alternative spellings and always a whole term."""
-        chunk = chunk.replace(",", "")  # a separator between thousands
+        chunk = chunk.replace(",", "")  # a thousands separator
         parts = self._analyze(chunk, querying=True)
         return parts._replace(wholes=parts.wholes or (fold(chunk)[:_MAX_TERM_LENGTH],))
 
@@ -254,7 +254,7 @@ class Analyzer:
         return tuple(dict.fromkeys(fold(form)[:_MAX_TERM_LENGTH] for form in stems))
 
     def _analyze_memory_token(self, chunk: str) -> AnalyzedToken:
-        """Analyze a chunk of a memory, including a number without separators between thousands."""
+        """Analyze a chunk of a memory; add a number's form without thousands separators."""
         token = self._analyze(chunk)
         number = _GROUPED.fullmatch(chunk) if chunk[0].isdigit() else None
         if number is None:

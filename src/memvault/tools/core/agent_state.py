@@ -61,6 +61,6 @@ def suggest_include(call: Call, query: str) -> None:
         parts = " and ".join(f"{count} in your {name}" for name, count in counts.items() if count)
         kinds = ",".join(name for name, count in counts.items() if count)
         call.notes.append(
-            f"no memory is a good match, but {parts}; repeat the query with `--include {kinds}` "
-            "to include your own data"
+            f"no memory is a good match, but your own data has matches: {parts}; "
+            f"repeat the query with `--include {kinds}` to include them"
         )

@@ -72,7 +72,7 @@ def find_tool(workspace: Workspace, caller: Caller, name: str) -> Tool:
         if not scope_allows(builtin, caller):
             raise Refused(
                 f"{builtin.name} needs scope {builtin.scope}",
-                "no token has this scope: run it on the server's machine"
+                "run it on the server's machine; tokens cannot have this scope"
                 if builtin.scope == "all"
                 else "ask the administrator for a token with that scope",
             )

@@ -340,7 +340,7 @@ def _run(
     added = {entry.name for entry in tool.page_parameters}
     is_limited = "budget" in added or (tool.paged_keys is not None and tool.own_parameters is None)
     own_limit = bound.get("budget") if is_limited else None
-    # A tool with a budget of its own may return less, but a shortened entry would be useless.
+    # A tool may apply a smaller budget itself, but cutting its entries further makes them useless.
     limits = (max(own_limit, _MIN_BUDGET) if own_limit else own_limit, how.budget)
     if "budget" in added and 0 < bound.get("budget", 0) < _MIN_BUDGET:
         raise UsageError(

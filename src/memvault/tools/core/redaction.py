@@ -178,7 +178,7 @@ def _secrets_of(call: Call, value: Mapping[str, Any], lookups: _Lookups) -> Know
 
 
 def _text(value: Any) -> str:
-    """Return a string, or an empty one for other values, such as the schema of a path."""
+    """Return a string, or an empty string for any other value, such as a path's schema."""
     return value if isinstance(value, str) else ""
 
 

@@ -58,7 +58,7 @@ def list_result(key: str, entries: Sequence[Any], nothing: str, **extra: Any) ->
 
 
 def nothing_found(engine: RecallEngine, message: str) -> str:
-    """Return the message of a search without results, or that there are no memories at all."""
+    """Return a message for a search without results; another one if there are no memories."""
     if engine.latest_records(1, 0)[1]:
         return message
     return "There are no memories yet; add one with `memvault remember`"
