@@ -395,9 +395,9 @@ def test_cli_search_reports_empty_vault(folder: Path, run: Run) -> None:
         assert succeeded(run(*words)).out == empty
     write(folder, "fact/port.md", "# Port\n\nThe server listens on port 8080.\n")
     ran = run("recall", "zebra", "--mode", "keyword")
-    assert ran.out.splitlines()[0] == "No memory found; try other words"
+    assert ran.out.splitlines()[0] == "No memories found; try other words"
     ran = run("recall", "zebra", "--mode", "keyword", "--type", "fact")
-    assert ran.out.splitlines()[0] == "No memory found; try other words or fewer filters"
+    assert ran.out.splitlines()[0] == "No memories found; try other words or fewer filters"
 
 
 def test_cli_tool_name_as_words_suggests_command(run: Run) -> None:
@@ -410,7 +410,7 @@ def test_cli_unknown_setting_only_adds_a_note(folder: Path, run: Run) -> None:
     """A setting unknown to this version only causes a note, which --quiet hides."""
     write(folder, "memvault.toml", "version = 1\nfuture = true\n")
     ran = run("list")
-    assert (ran.code, ran.out) == (0, "No memory found\n")
+    assert (ran.code, ran.out) == (0, "No memories found\n")
     assert "future" in ran.err
     assert run("list", "--quiet").err == ""
     ran = run("list", "--json")

@@ -313,5 +313,5 @@ def test_forget_applies_filters_in_the_query(folder: Path, run: Run) -> None:
 def test_list_reports_lack_of_matches(folder: Path, run: Run) -> None:
     """A list without matches says so."""
     write(folder, "a.md", "# A\n")
-    assert succeeded(run("list", "nonsense")).out == "No memory found\n"
+    assert succeeded(run("list", "nonsense")).out == "No memories found\n"
     assert "message" not in succeeded(run("list", "nonsense", "--json")).json

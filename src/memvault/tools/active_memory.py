@@ -426,7 +426,7 @@ def memory_search(
     ]
     if not found and mode == "Tag":
         warn_unknown_filters(call, tags_in(query))
-    nothing = "No memory found; try other words"
+    nothing = "No memories found; try other words"
     return {
         "best": answer.best,
         "results": found,

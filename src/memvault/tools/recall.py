@@ -279,7 +279,7 @@ def memory_recall(
     option = "strict" if strict else "specific" if specific else ""
     advice = " or fewer filters" if any(search_filters) else ""
     advice = " or a lower threshold" if threshold else f" or omit {option}" if option else advice
-    message = f"No memory found; try other words{advice}"
+    message = f"No memories found; try other words{advice}"
     return {**result, "message": nothing_found(selection.engine, message)}
 
 

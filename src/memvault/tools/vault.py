@@ -188,7 +188,7 @@ _SORT_KEYS: dict[str, Callable[[MemoryRecord], str]] = {
         "memvault list tag:network in:archive -draft --sort title",
     ),
     view=Template(
-        """*memories | No memory found
+        """*memories | No memories found
         {title}  {memoryType}  {tags}  {example:example|}
            {memId}  {filePath}  {modified:day}
            {marks}

@@ -430,7 +430,7 @@
       return row;
     }));
     const none = found && !found.size;
-    results.replaceChildren(none ? element("p", "No memory was found", { className: "empty" }) : rows);
+    results.replaceChildren(none ? element("p", "No memories found", { className: "empty" }) : rows);
     results.dispatchEvent(new Event("replaced"));
   };
   const search = (text) => {
