@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 from pathlib import Path
 
@@ -98,6 +99,14 @@ def test_exclusions_follow_ignore_files_in_any_folder(folder: Path, vault: Vault
     assert listed(vault) == {"a.md", "src/e.md", "src/log.md", "private/b.md", "build/c.md"}
     with open_vault(folder) as fresh:
         assert listed(fresh) == listed(vault)
+
+
+def test_exclusions_can_be_sent_to_another_process(folder: Path) -> None:
+    """The processes that index in parallel receive the vault's exclusions."""
+    write(folder, ".ignore", "drafts/\n")
+    note(folder, "a.md", "drafts/a.md", "b.tmp.md")
+    received = pickle.loads(pickle.dumps(Exclusions(folder, ("*.tmp.md",))))
+    assert list(scan(folder, received).paths) == ["a.md"]
 
 
 def test_exclusions_cover_tool_folders(folder: Path, vault: Vault) -> None:

@@ -267,8 +267,8 @@ class Exclusions:
         self.patterns = patterns
         self._root = root
         self._pattern = _settings_pattern(patterns)
-        self._files = _Cache(lambda path: IgnoreFile(_text(path)))
-        self._vaults = _Cache(lambda path: NestedVault(_ignore_setting(path)))
+        self._files = _Cache(_ignore_file)
+        self._vaults = _Cache(_nested_vault)
 
     @cached_property
     def _prefixes(self) -> tuple[str, ...]:
@@ -361,6 +361,15 @@ class _Cache(Generic[Parsed]):
         if cached is None or cached[0] != stamp:
             cached = self._parsed[path] = stamp, self._parse(root / path)
         return cached[1]
+
+
+# Functions rather than lambdas, because settings are pickled for other processes.
+def _ignore_file(path: Path) -> IgnoreFile:
+    return IgnoreFile(_text(path))
+
+
+def _nested_vault(path: Path) -> NestedVault:
+    return NestedVault(_ignore_setting(path))
 
 
 def sources_state(root: Path) -> tuple[FileStamp | None, ...]:
