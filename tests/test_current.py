@@ -355,6 +355,25 @@ def test_as_of_hours_ago_omits_newer_memories(folder: Path, vault: Vault) -> Non
     assert as_of(vault, "crane", "2 hours ago") == []
 
 
+def test_current_memory_is_found_after_expired_ones(folder: Path, vault: Vault) -> None:
+    """Even if many expired memories are more similar, recall finds the current one.
+
+    ``remember`` names it as well.
+    """
+    for number in range(40):
+        header = "---\nvalid_to: 2020-01-01\n---\n"
+        text = f"The wifi password of the office in room {number} is changed.\n"
+        write(folder, f"fact/{number}.md", f"{header}# Office wifi {number}\n\n{text}")
+    write(folder, "fact/door.md", "# Door\n\nThe wifi password of the office is on the door.\n")
+    for number in range(200):
+        write(folder, f"fact/bread-{number}.md", f"# Bread {number}\n\nBread of grain {number}.\n")
+    text = "The wifi password of the office is changed."
+    found = recalled(vault, text, type="vector", strict=True, limit=4)
+    assert found[0]["filePath"] == "fact/door.md"
+    written = vault.call("memory_remember", title="Wifi", content=text, memory_type="fact")
+    assert [entry["filePath"] for entry in written["similar"]] == ["fact/door.md"]
+
+
 @pytest.mark.parametrize("mode", ["hybrid", "keyword", "vector", "tag"])
 def test_as_of_works_in_every_mode(folder: Path, vault: Vault, mode: str) -> None:
     """Memories created after the day are not found in any mode."""

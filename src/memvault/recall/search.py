@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 
 from memvault import clock
-from memvault.index.protocol import StaleView, View
+from memvault.index.protocol import NO_WAIT, StaleView, View
 from memvault.index.text.analyzer import analyzer, query_analyzer
 from memvault.index.text.passages import split_passages
 from memvault.model import MAX_RESULTS, Memory, Passage, is_example
@@ -42,7 +42,7 @@ _NEXT = 100
 _GROWTH = 4
 """The number of additional hits to compare for each hit compared so far."""
 _ENOUGH = 20
-"""The minimum number of hits that a strict vector search compares before it can end early."""
+"""The minimum number of hits that a search that must not wait compares before it can end early."""
 
 
 class Search:
@@ -101,15 +101,19 @@ class Search:
             scored, newer = self._rank()
         if self._request.rerank:
             scored = self._rerank(scored, rerank_scores)
-        count, previous = self._request.limit, 0
-        is_sorted = self._request.strict and self._request.mode == "vector"
+        request = self._request
+        count, previous = request.limit, 0
+        is_brief = request.strict and request.mode == "vector" and request.patience == NO_WAIT
         while True:
             results = self._page(scored, count, newer)
-            if len(results) >= self._request.limit or count >= len(scored):
+            if len(results) >= request.limit or count >= len(scored):
                 return results
-            if is_sorted and len(results) == previous and count >= _ENOUGH:
-                return results  # the next hits are less similar, so they are not relevant either
-            previous = len(results)
+            if is_brief and count >= _ENOUGH:
+                probability = self._probability(scored)
+                last = (entry.uid for entry in scored[previous:count])
+                if all(probability(uid) < RELEVANT for uid in last if uid in self._rows):
+                    return results  # the next hits are less similar, so few are relevant
+            previous = count
             count += min(_NEXT, _GROWTH * count)
 
     @property
