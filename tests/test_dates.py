@@ -161,6 +161,10 @@ BOUNDS = {
     "2026-11-05": "2026-11-05",
     "in May 2025": "2025-05-01 2025-05-31",
     "3 days ago": "2026-11-19",
+    "26 days ago": "2026-10-27",
+    "13 years ago": "2013-01-01 2013-12-31",
+    "26 mai": "2026-05-26",
+    "26. Mai 2026": "2026-05-26",
     "先週": "2026-11-09 2026-11-15",
 }
 """Values of ``since`` and ``until`` on SUNDAY."""
@@ -277,6 +281,21 @@ def test_times_in_words_are_exact(
     expected = datetime.combine(SUNDAY - timedelta(days=days_ago), of_day, ZoneInfo(place))
     with user_in(place):
         assert parse_moment(text, False) == parse_moment(text, True) == expected
+
+
+@pytest.mark.parametrize("text", ["32 May", "32 May 5pm", "5 May 24", "5 May 24 at 14:00"])
+def test_year_of_two_digits_is_not_parsed(text: str) -> None:
+    """A number of two digits in a date is not a year, with and without a time of day."""
+    assert parse_moment(text, False) is None
+
+
+@pytest.mark.parametrize("place", ["UTC", "America/New_York", "Pacific/Kiritimati"])
+def test_time_at_end_of_calendar_is_parsed(place: str) -> None:
+    """A time in words in the last hours of the year 9999 raises no error in any time zone."""
+    with user_in(place):
+        moment = parse_moment("31 Dec 9999 11pm", True)
+    assert moment is not None
+    assert moment.year == 9999
 
 
 @pytest.mark.parametrize("path", NOTES)

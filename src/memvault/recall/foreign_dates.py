@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import date, datetime, time
+from contextlib import suppress
+from datetime import date, datetime, time, timedelta
 from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
@@ -98,10 +99,11 @@ def parse_phrase(text: str, now: datetime) -> DateRange | datetime | None:
     if _LETTERS.search(text) is None or len(text) > _MAX_PHRASE_LENGTH:
         return None
     local = now.astimezone()
-    data = _date_data(text, _parser(_LANGUAGES, local.replace(tzinfo=None)))
+    data = _date_data(text, _LANGUAGES, local.replace(tzinfo=None))
     if data is not None and data.period == "time":
         moment: datetime = data.date_obj
-        return moment.astimezone()
+        with suppress(OverflowError, ValueError):  # in UTC, it is not in the years 1 to 9999
+            return moment.astimezone()
     return _parse_date(text, _LANGUAGES, local.date())
 
 
@@ -184,20 +186,36 @@ def _languages_by_word() -> dict[str, list[str]]:
 
 def _parse_date(phrase: str, languages: tuple[str, ...], today: date) -> DateRange | None:
     """Return the day, week, month or year that dateparser reads from a phrase."""
-    data = _date_data(phrase, _parser(languages, datetime.combine(today, time(12))))
+    data = _date_data(phrase, languages, datetime.combine(today, time(12)))
     if data is None:
         return None
-    day: date = data.date_obj.date()
-    if any(int(number) == day.year % 100 for number in _SHORT_YEAR.findall(phrase)):
-        return None  # such as "32 May", read as May of the year 32
     period: Any = data.period
-    return DateRange.containing(day, period if period in ("week", "month", "year") else "day")
+    return DateRange.containing(
+        data.date_obj.date(), period if period in ("week", "month", "year") else "day"
+    )
 
 
-def _date_data(phrase: str, parser: Any) -> Any | None:
-    """Return dateparser's data about a phrase, or None if the phrase is not a date."""
+def _date_data(phrase: str, languages: tuple[str, ...], base: datetime) -> Any | None:
+    """Return dateparser's data about a phrase, or None if the phrase is not a date.
+
+    A year of two digits is not accepted, because "32 May" would be in the year 32.
+    """
+    data = _parsed(phrase, languages, base)
+    if data is None:
+        return None
+    year = data.date_obj.year
+    has_number = any(int(number) == year % 100 for number in _SHORT_YEAR.findall(phrase))
+    if has_number and str(year) not in phrase:
+        earlier = _parsed(phrase, languages, base - timedelta(days=366))
+        if earlier is None or earlier.date_obj.year == year:
+            return None  # the year depends only on the number, unlike that of "26 days ago"
+    return data
+
+
+def _parsed(phrase: str, languages: tuple[str, ...], base: datetime) -> Any | None:
+    """Return dateparser's data about a phrase, or None if it finds no date."""
     try:
-        data = parser.get_date_data(phrase)
+        data = _parser(languages, base).get_date_data(phrase)
     except (ValueError, OverflowError, TypeError, AttributeError):  # raised for unusual numbers
         return None
     return data if data.date_obj is not None else None
