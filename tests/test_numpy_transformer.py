@@ -53,6 +53,21 @@ def test_numpy_query_vectors_match_onnx_runtime() -> None:
     assert np.median(cosines) > 0.99999
 
 
+def test_few_texts_have_the_vectors_of_many() -> None:
+    """Texts embedded during a search have their stored vectors, also if long or not English."""
+    model = BuiltinTransformer()
+    texts = [
+        *_queries()[:5],
+        LONG,
+        "会議\n\n会議は三時に始まります。",
+        "Привет, собрание в три часа",
+        "",
+    ]
+    for few, many in zip(model.embed_few_tokens(texts), model.embed_tokens(texts), strict=True):
+        assert few.ids.tolist() == many.ids.tolist()
+        assert few.vector @ many.vector > 0.99
+
+
 def _digest() -> str:
     model = BuiltinTransformer()
     found = [model.embed_query_tokens(text) for text in (*_queries()[:9], LONG)]

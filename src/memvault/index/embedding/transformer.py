@@ -94,7 +94,8 @@ def load_embedder(name: str, root: Path | None, download: bool = False) -> Token
 class BuiltinTransformer:
     """A built-in model, run by ONNX Runtime on the CPU and loaded on first use.
 
-    Queries for the English model are run by ``numpy_transformer``, which loads faster.
+    Queries for the English model, and a few texts, are run by ``numpy_transformer``, which loads
+    faster.
     """
 
     def __init__(self, name: str = BUILTIN) -> None:
@@ -138,11 +139,8 @@ class BuiltinTransformer:
         return [by_place[number] for number in range(len(texts))]
 
     def embed_few_tokens(self, texts: Sequence[str]) -> list[TextVectors]:
-        """Return the unit vectors of a few short texts, each with its token vectors.
-
-        The English model runs them like queries, so it truncates them to its maximum input.
-        """
-        return [self._embed(text, is_query=self._shares_tokenizer) for text in texts]
+        """Return the vectors of a few short texts, which the English model runs like queries."""
+        return [self._embed(text, is_quick=self._shares_tokenizer) for text in texts]
 
     def embed_query(self, text: str) -> Matrix:
         """Return a query's unit vector, the normalized mean over its tokens; shape (dimension,)."""
@@ -156,28 +154,29 @@ class BuiltinTransformer:
         """
         last_query = self._last_query
         if last_query is None or last_query[0] != text:
-            vectors = self._embed(text, is_query=True)
+            vectors = self._embed(text, is_query=True, is_quick=self._shares_tokenizer)
             query = vectors._replace(tokens=vectors.tokens[1:-1], ids=vectors.ids[1:-1])
             if not len(query.ids):
                 query = query._replace(vector=np.zeros_like(vectors.vector))
             last_query = self._last_query = text, query
         return last_query[1]
 
-    def _embed(self, text: str, is_query: bool = False) -> TextVectors:
+    def _embed(self, text: str, is_query: bool = False, is_quick: bool = False) -> TextVectors:
         """Return a text's vectors; the mean includes the tokens of the model's prefix.
 
-        Every window begins with the prefix, whose token vectors are omitted.
+        Every window begins with the prefix, whose token vectors are omitted. With ``is_quick``, the
+        English model is run by ``numpy_transformer``.
         """
         from memvault.index.embedding.token_vectors import TextVectors
 
-        first, lead, inner, last = self._token_ids(text, is_query)
+        first, lead, inner, last = self._token_ids(text, is_query, is_quick)
         room = self._max_tokens - 2 - len(lead)
         count = max(1, -(-len(inner) // room))
         size = room if is_query else -(-len(inner) // count)
         states, token_states, read = [], [], []
         for start in range(0, 1 if is_query else max(len(inner), 1), max(size, 1)):
             part = inner[start : start + size]
-            state = self._run([first, *lead, *part, last], is_query)
+            state = self._run([first, *lead, *part, last], is_quick)
             states.append(state)
             token_states.append(np.delete(state, np.s_[1 : 1 + len(lead)], axis=0))
             read += [first, *part, last]
@@ -186,11 +185,14 @@ class BuiltinTransformer:
             vector, normalize(np.concatenate(token_states)), np.array(read, np.int64)
         )
 
-    def _token_ids(self, text: str, is_query: bool) -> tuple[int, list[int], list[int], int]:
+    def _token_ids(
+        self, text: str, is_query: bool, is_quick: bool
+    ) -> tuple[int, list[int], list[int], int]:
         """Return the ids of the start token, the prefix, the text and the end token."""
-        if is_query and self._shares_tokenizer:
+        if is_quick:
             wordpiece = open_wordpiece(SHARED_TOKENIZER)
-            inner = list(islice(wordpiece.known(text), self._max_tokens))
+            tokens = wordpiece.known(text) if is_query else wordpiece.tokens(text)
+            inner = list(islice(tokens, self._max_tokens if is_query else None))
             return wordpiece.first, [], inner, wordpiece.last
         tokenizer = self._tokenizer
         prefix = self._prefixes[0 if is_query else 1]
@@ -198,10 +200,10 @@ class BuiltinTransformer:
         first, *inner, last = tokenizer.encode(prefix + text).ids
         return first, lead, inner[len(lead) :], last
 
-    def _run(self, token_ids: list[int], is_query: bool) -> Matrix:
+    def _run(self, token_ids: list[int], is_quick: bool) -> Matrix:
         """Return the last hidden state of a token sequence, shape (tokens, dimension)."""
         try:
-            if is_query and self._shares_tokenizer:
+            if is_quick:
                 return self._numpy_transformer.run(token_ids)
             ids = np.array([token_ids], dtype=np.int64)
             inputs = {
