@@ -18,6 +18,7 @@ from memvault.files.lock import FileLock
 from memvault.index.embedding.token_vectors import TextVectors
 from memvault.index.embedding.transformer import BuiltinTransformer
 from memvault.index.local.background_embedding import BACKGROUND_LOCK
+from memvault.index.local.local_index import LocalIndex
 from memvault.index.local.unstored_vectors import UnstoredVectors, with_unstored_codes
 
 EVERYDAY = Path(__file__).parents[1] / "bench" / "everyday" / "everyday-home"
@@ -108,6 +109,45 @@ def test_recall_embeds_few_changed_passages(
     assert found[0]["filePath"] == "n/3.md"
     assert embedded[0].startswith("Harbor")
     assert sum(map(len, embedded)) <= 1_500
+
+
+def test_recall_with_filter_embeds_changed_memories(
+    folder: Path, without_worker: Callable[[], FileLock], embedded: list[str]
+) -> None:
+    """A changed memory that passes the filter is embedded even if many others are nearer."""
+    for number in range(250):
+        write(folder, f"n/{number}.md", f"# Ferry {number}\n\nThe ferry {number} leaves at ten.\n")
+    for number in range(12):
+        write(folder, f"own/{number}.md", f"# Bread {number} #own\n\nBake bread {number}.\n")
+    with without_worker(), open_vault(folder) as vault:
+        write(folder, "own/3.md", "# Cake\n\n#own How to bake a cake.\n")
+        explained(vault, "when does the ferry leave")
+        assert embedded == []
+        explained(vault, "when does the ferry leave", tags=["own"])
+    assert [text.partition("\n")[0] for text in embedded] == ["Cake"]
+
+
+def test_recall_reads_changed_memory_once(
+    folder: Path, without_worker: Callable[[], FileLock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To embed several passages of a changed memory, a search reads its file once."""
+    passages = "\n\n".join(f"The ferry {number} leaves at ten. " * 12 for number in range(20))
+    for number in range(12):
+        write(folder, f"n/{number}.md", f"# Note {number}\n\nThe green lamp {number} is here.\n")
+    with without_worker(), open_vault(folder) as vault:
+        write(folder, "n/3.md", f"# Ferries\n\n{passages}\n")
+        read: list[str] = []
+        texts = LocalIndex._texts  # counted, because its cost is the only visible effect
+
+        def counted(index: LocalIndex, path: str) -> list[str]:
+            read.append(path)
+            return texts(index, path)
+
+        monkeypatch.setattr(LocalIndex, "_texts", counted)
+        explained(vault, "lamp")  # the first search also computes static vectors
+        read.clear()
+        explained(vault, "when does the ferry leave")
+    assert read == ["n/3.md"]
 
 
 def test_recall_does_not_embed_deleted_memory(

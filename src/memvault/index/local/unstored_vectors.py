@@ -8,10 +8,11 @@ it will later.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
-from memvault.index.embedding.arrays import Codes, Flags, Hashes, Integers, Matrix
+from memvault.index.embedding.arrays import Codes, Hashes, Integers, Matrix
 from memvault.index.embedding.token_vectors import TokenEmbedder
 from memvault.index.protocol import VectorQuery
 from memvault.index.vectors.nearest import ScoredPassages, is_in
@@ -23,7 +24,7 @@ Texts = Callable[[int], list[str]]
 _MAX_CHARACTERS = 1_500
 """The maximum total length of the texts embedded by one search; embedding takes about 100 ms."""
 _MAX_TRIED = 12
-"""The maximum number of passages whose memories are read."""
+"""The maximum number of passages to embed or to look up in ``known``."""
 _MAX_KEPT = 256
 
 
@@ -52,17 +53,15 @@ def score_unstored(
     """
     query_vector = embedder.embed_query_tokens(query.text).vector
     scored = cosines.copy()
-    is_missing = np.isnan(cosines)
-    if query.allowed_uids is not None:
-        is_missing &= is_in(passages.uids, query.allowed_uids)
     room, firsts = _MAX_CHARACTERS, passages.firsts
-    for position in _nearest_first(is_missing, query, passages)[:_MAX_TRIED].tolist():
+    read = cache(texts)  # a memory may have several of the passages
+    for position in _nearest_missing(cosines, query, passages)[:_MAX_TRIED].tolist():
         text_hash = int(passages.hashes[position])
         computed = known.get(text_hash)
         if computed is None:
             uid = int(passages.uids[position])
             number = position - int(firsts[np.searchsorted(firsts, position, "right") - 1])
-            text = "".join(texts(uid)[number : number + 1])
+            text = "".join(read(uid)[number : number + 1])
             if len(text) > room or hashes_of([text])[0] != text_hash:
                 continue  # too long, or the file has changed
             room -= len(text)
@@ -76,15 +75,17 @@ def score_unstored(
     return scored
 
 
-def _nearest_first(is_missing: Flags, query: VectorQuery, passages: ScoredPassages) -> Integers:
+def _nearest_missing(cosines: Matrix, query: VectorQuery, passages: ScoredPassages) -> Integers:
     """Return the positions of relevant passages without a vector, nearest first."""
-    positions = np.flatnonzero(is_missing)
-    count = len(passages.cosines)
-    if count > query.limit:
-        least = np.partition(passages.cosines, count - query.limit)[count - query.limit]
-        is_near = passages.cosines[positions] >= least
+    positions = np.arange(len(cosines))
+    if query.allowed_uids is not None:
+        positions = np.flatnonzero(is_in(passages.uids, query.allowed_uids))
+    static = passages.cosines[positions]
+    if len(positions) > query.limit:
+        is_near = static >= np.partition(static, -query.limit)[-query.limit]
         is_near |= is_in(passages.uids[positions], query.include_uids)
         positions = positions[is_near]
+    positions = positions[np.isnan(cosines[positions])]
     order: Integers = positions[np.argsort(-passages.cosines[positions], kind="stable")]
     return order
 
