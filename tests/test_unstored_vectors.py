@@ -98,7 +98,7 @@ def test_recall_ranks_changed_memory_as_with_stored_vectors(
 def test_recall_embeds_few_changed_passages(
     folder: Path, without_worker: Callable[[], FileLock], embedded: list[str]
 ) -> None:
-    """After many changes, a search embeds at most 1,500 characters, nearest passages first."""
+    """After many changes, a search embeds at most 1,500 characters, and a repeated one none."""
     for number in range(30):
         write(folder, f"n/{number}.md", f"# Note {number}\n\nThe green lamp {number} is here.\n")
     with without_worker(), open_vault(folder) as vault:
@@ -106,9 +106,12 @@ def test_recall_embeds_few_changed_passages(
             write(folder, f"n/{number}.md", f"# Tides\n\n{'Salt water rises here. ' * number}\n")
         write(folder, "n/3.md", "# Harbor\n\nThe ferry to the island leaves at seven.\n")
         found = explained(vault, "when does the ferry leave")
-    assert found[0]["filePath"] == "n/3.md"
-    assert embedded[0].startswith("Harbor")
-    assert sum(map(len, embedded)) <= 1_500
+        assert found[0]["filePath"] == "n/3.md"
+        assert embedded[0].startswith("Harbor")
+        assert sum(map(len, embedded)) <= 1_500
+        count = len(embedded)
+        assert explained(vault, "when does the ferry leave") == found
+        assert len(embedded) == count
 
 
 def test_recall_with_filter_embeds_changed_memories(
@@ -192,7 +195,7 @@ def test_token_codes_of_unstored_texts_are_inserted(
     for number, (is_stored, stored_count, count) in enumerate(texts):
         codes = np.full((stored_count * is_stored, 3), number, np.uint8)
         computed = np.full((count, 3), 100 + number, np.uint8)
-        known[number] = UnstoredVectors(np.zeros(3, np.float32), computed)
+        known[number] = UnstoredVectors(0, np.zeros(3, np.float32), computed)
         stored.append(codes)
         expected.append(codes if len(codes) else computed)
     codes, lengths = with_unstored_codes(

@@ -22,15 +22,19 @@ from memvault.named_tuple import NamedTuple
 Texts = Callable[[int], list[str]]
 """A function that returns the passage texts of a memory; empty if it cannot be read."""
 _MAX_CHARACTERS = 1_500
-"""The maximum total length of the texts embedded by one search; embedding takes about 100 ms."""
+"""The maximum total length of the texts scored by one search; embedding takes about 100 ms."""
 _MAX_TRIED = 12
 """The maximum number of passages to embed or to look up in ``known``."""
 _MAX_KEPT = 256
 
 
 class UnstoredVectors(NamedTuple):
-    """A passage's vector, shape (dimension,), and its token codes, if the model has any."""
+    """A passage's length in characters, its vector, shape (dimension,), and its token codes.
 
+    A model without token vectors has no codes.
+    """
+
+    length: int
     vector: Matrix
     codes: Codes | None
 
@@ -64,14 +68,15 @@ def score_unstored(
             text = "".join(read(uid)[number : number + 1])
             if len(text) > room or hashes_of([text])[0] != text_hash:
                 continue  # too long, or the file has changed
-            room -= len(text)
             if len(known) >= _MAX_KEPT:
                 known.clear()
             (vectors,) = embedder.embed_few_tokens([text])
             codec = embedder.codec
             codes = codec.encode(vectors) if codec is not None else None
-            known[text_hash] = computed = UnstoredVectors(vectors.vector, codes)
-        scored[position] = computed.vector @ query_vector
+            known[text_hash] = computed = UnstoredVectors(len(text), vectors.vector, codes)
+        if computed.length <= room:  # also if computed before, so that searches do not differ
+            room -= computed.length
+            scored[position] = computed.vector @ query_vector
     return scored
 
 
