@@ -200,7 +200,7 @@ def test_similar_experiences_have_a_distance(vault: Vault) -> None:
     assert same["distance"] < first["distance"]
     nothing = vault.call("recall_similar_experience", query="quantum chromodynamics")
     assert nothing["episodes"] == []
-    assert "or run `memory_recall`" in nothing["message"]
+    assert "or search with `memory_recall`" in nothing["message"]
     plain = vault.call("memory_recall", query="quantum chromodynamics")["memories"]
     assert [entry["strength"] for entry in plain] == ["weak", "weak"]
     assert vault.call("recall_similar_experience", query=" ")["error"]["code"] == "usage"

@@ -196,7 +196,9 @@ async def test_mcp_texts_without_shell_mention_only_tools(client: Client, folder
     assert raised.value.data["error"]["hint"] == "`memory_list` shows all of them"
     inner = {"tool_name": "recall_fact", "parameters": {"query": "zebra"}}
     found = (await structured(client, "call_tool", **inner))["result"]
-    assert found["message"].endswith("; run `memory_recall(memoryType=fact)` to see the closest")
+    assert found["message"].endswith(
+        "; search with `memory_recall(memoryType=fact)` to see the closest"
+    )
 
 
 def test_mcp_leaves_help_and_custom_tool_text_unchanged(folder: Path, run: Run) -> None:

@@ -112,7 +112,7 @@ def test_load_omits_weak_matches(harbour: Vault) -> None:
     assert (found["text"], found["strength"]) == (f"# Ferry\n\n{FERRY}", "strong")
     nothing = harbour.call("memory_load", query=WEAK)
     assert nothing["memories"] == []
-    assert "run `memory_recall` to see the closest" in nothing["message"]
+    assert "search with `memory_recall` to see the closest" in nothing["message"]
     assert harbour.call("memory_load", query=WEAK, threshold=0)["memories"]
     for number in range(3):
         text = f"Ferry {number}: {FERRY}"
@@ -140,7 +140,7 @@ def test_context_omits_weak_matches(harbour: Vault) -> None:
     assert "choir" not in found["context"]
     nothing = harbour.call("context", task=WEAK)
     assert nothing["context"] == ""
-    assert "run `memory_recall` to see them" in nothing["warnings"][0]
+    assert "search with `memory_recall` to see them" in nothing["warnings"][0]
 
 
 def test_compound_refuses_a_weak_match(harbour: Vault, folder: Path) -> None:

@@ -90,7 +90,9 @@ def gather(
         ]
     if len(results) > len(recalled):
         omitted = len(results) - len(recalled)
-        notes.append(f"unlikely matches omitted: {omitted}; run `memvault recall` to see them")
+        notes.append(
+            f"unlikely matches omitted: {omitted}; search with `memvault recall` to see them"
+        )
     cited = cited_code([entry.memory.metadata for entry in recalled])
     return PromptContext(
         [

@@ -252,7 +252,9 @@ def _search_texts(
         call.notes.append(f"{len(remaining)} more match; increase the limit to see them")
     passing = " that passes the filter" if expression else ""
     condition = "well enough" if threshold is None else f"with {threshold:g} or more"
-    nothing = f"No memory{passing} matches {condition}; run `memvault recall` to see the closest"
+    nothing = (
+        f"No memory{passing} matches {condition}; search with `memvault recall` to see the closest"
+    )
     if ranked:
         nothing = past_end(len(ranked))
     return cast("results.LoadedMemory", list_result("memories", memories, nothing))

@@ -191,7 +191,7 @@ def recall_similar_experience(
         }
         for entry in hits
     ]
-    nothing = "No similar episode; try a lower importance, or run `memvault recall`"
+    nothing = "No similar episode; try a lower importance, or search with `memvault recall`"
     return cast("results.RecalledEpisodes", list_result("episodes", items, nothing))
 
 

@@ -138,7 +138,7 @@ def recall_fact(
         }
         for entry, fact in zip(hits, facts_found, strict=True)
     ]
-    nothing = "No fact matches; run `memvault recall --type fact` to see the closest"
+    nothing = "No fact matches; search with `memvault recall --type fact` to see the closest"
     return cast("results.RecalledFacts", list_result("facts", items, nothing))
 
 
