@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from code_project import PARSER, SEPARATOR, change, cited, commit, project_in, remembered, states
-from conftest import Run, called, recalled, succeeded, until, write
+from conftest import Run, called, recalled, require_time_for_hooks, succeeded, until, write
 from git_clones import git
 from memvault import Vault, open_vault
 from memvault.call import Caller
@@ -458,6 +458,7 @@ def test_hook_answers_in_time_with_slow_git(
         return answer.stdout
 
     until(lambda: "Field separator" in said())
+    require_time_for_hooks(folder)
     change(project, "src/parser.py", '";"', '","')
     since = commit(project)
     with monkeypatch.context() as slow:

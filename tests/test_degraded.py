@@ -30,6 +30,7 @@ from conftest import (
     child,
     examples,
     refused,
+    require_time_for_hooks,
     sampled,
     titles,
     without_rights,
@@ -489,4 +490,7 @@ def test_full_cache_disk_does_not_stop_recall(
                 break
         return [hooked[-1]]
 
-    assert "Note 3" in in_child(work)[0]
+    (answer,) = in_child(work)
+    if not answer:
+        require_time_for_hooks(folder)
+    assert "Note 3" in answer
