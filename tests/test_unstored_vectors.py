@@ -58,6 +58,11 @@ def _lines(name: str) -> list[dict[str, Any]]:
     return list(map(json.loads, (EVERYDAY / name).read_text("utf-8").splitlines()))
 
 
+def _write_lamps(folder: Path, count: int) -> None:
+    for number in range(count):
+        write(folder, f"n/{number}.md", f"# Note {number}\n\nThe green lamp {number} is here.\n")
+
+
 def _rank(vault: Vault, question: str, path: str) -> tuple[int, float]:
     found = explained(vault, question, limit=10)
     paths = [entry["filePath"] for entry in found]
@@ -99,8 +104,7 @@ def test_recall_embeds_few_changed_passages(
     folder: Path, without_worker: Callable[[], FileLock], embedded: list[str]
 ) -> None:
     """After many changes, a search embeds at most 1,500 characters, and a repeated one none."""
-    for number in range(30):
-        write(folder, f"n/{number}.md", f"# Note {number}\n\nThe green lamp {number} is here.\n")
+    _write_lamps(folder, 30)
     with without_worker(), open_vault(folder) as vault:
         for number in range(12):
             write(folder, f"n/{number}.md", f"# Tides\n\n{'Salt water rises here. ' * number}\n")
@@ -135,8 +139,7 @@ def test_recall_reads_changed_memory_once(
 ) -> None:
     """To embed several passages of a changed memory, a search reads its file once."""
     passages = "\n\n".join(f"The ferry {number} leaves at ten. " * 12 for number in range(20))
-    for number in range(12):
-        write(folder, f"n/{number}.md", f"# Note {number}\n\nThe green lamp {number} is here.\n")
+    _write_lamps(folder, 12)
     with without_worker(), open_vault(folder) as vault:
         write(folder, "n/3.md", f"# Ferries\n\n{passages}\n")
         read: list[str] = []
@@ -157,8 +160,7 @@ def test_recall_does_not_embed_deleted_memory(
     folder: Path, without_worker: Callable[[], FileLock], embedded: list[str]
 ) -> None:
     """A deleted memory is neither embedded nor found."""
-    for number in range(6):
-        write(folder, f"n/{number}.md", f"# Note {number}\n\nThe green lamp {number} is here.\n")
+    _write_lamps(folder, 6)
     with without_worker(), open_vault(folder) as vault:
         write(folder, "n/0.md", "# Harbor\n\nThe ferry leaves at seven.\n")
         assert explained(vault, "ferry")[0]["filePath"] == "n/0.md"
@@ -171,8 +173,7 @@ def test_remember_does_not_embed_changed_memories(
     folder: Path, without_worker: Callable[[], FileLock], embedded: list[str]
 ) -> None:
     """To list similar memories, remember embeds neither the new memory nor other changed ones."""
-    for number in range(6):
-        write(folder, f"n/{number}.md", f"# Note {number}\n\nThe green lamp {number} is here.\n")
+    _write_lamps(folder, 6)
     with without_worker(), open_vault(folder) as vault:
         for text in ("The green lamp is broken.", "The green lamp is repaired."):
             written = vault.call("memory_remember", title=text, content=text, memory_type="fact")

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from html import escape
 from pathlib import Path
 from threading import Barrier
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pytest
@@ -22,6 +23,9 @@ from memvault import clock
 from memvault.web import markdown_html
 from memvault.web.anchors import around_block
 from memvault.web.markdown_html import to_html
+
+if TYPE_CHECKING:
+    from memvault.web.session import ReadMemory
 
 pytestmark = only_with("starlette", "uvicorn", "jinja2", extra="web")
 
@@ -67,18 +71,25 @@ def test_web_renders_commonmark(pieces: list[str]) -> None:
     assert re.sub(' id="h-[^"]*"', "", to_html(text).html) == expected
 
 
-def test_web_shows_embedded_memories(tmp_path: Path) -> None:
-    """An embed alone in a paragraph shows the memory or its section; other embeds are links."""
+def _read(root: Path, path: str) -> ReadMemory:
+    """Read a memory as a web page."""
     from memvault.web.addresses import ServedAddresses
     from memvault.web.session import WebSession
 
+    session = WebSession(root)
+    try:
+        return session.read(path, ServedAddresses())
+    finally:
+        session.close()
+
+
+def test_web_shows_embedded_memories(tmp_path: Path) -> None:
+    """An embed alone in a paragraph shows the memory or its section; other embeds are links."""
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")
     write(root, "a.md", "# A\n\n![[B]]\n\n![[B#B#Two 2]]\n\nSee ![[B]] inside\n\n![[A]]\n")
     write(root, "b.md", "# B\n\nFirst.\n\n## Two: 2\n\nSecond ![[A]]\n\n![[A]]\n")
-    session = WebSession(root)
-    html = session.read("a.md", ServedAddresses()).text.html
-    session.close()
+    html = _read(root, "a.md").text.html
     assert html.count('<blockquote class="embed">') == 3, "two of B and one of itself"
     assert (html.count("First."), html.count("Second")) == (1, 2)
     assert re.search(r'<p>See <a href="/m/[\w-]+" rel="[\w ]+">B</a> inside</p>', html)
@@ -87,32 +98,22 @@ def test_web_shows_embedded_memories(tmp_path: Path) -> None:
 
 def test_web_labels_embedded_tasks_once(tmp_path: Path) -> None:
     """Each checkbox on a page has one label, even in an embedded memory."""
-    from memvault.web.addresses import ServedAddresses
-    from memvault.web.session import WebSession
-
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")
     write(root, "a.md", "# A\n\n- [ ] one\n\n![[B]]\n")
     write(root, "b.md", "# B\n\n- [x] two\n")
-    session = WebSession(root)
-    html = session.read("a.md", ServedAddresses()).text.html
-    session.close()
+    html = _read(root, "a.md").text.html
     labels = [checkbox.count("aria-label") for checkbox in re.findall("<input[^>]*>", html)]
     assert labels == [1, 1]
 
 
 def test_web_embeds_have_own_anchors(tmp_path: Path) -> None:
     """Links within an embedded memory lead to its own headings and footnotes."""
-    from memvault.web.addresses import ServedAddresses
-    from memvault.web.session import WebSession
-
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")
     write(root, "a.md", "# A\n\n## Same\n\nOwn[^1]\n\n![[B]]\n\n![[B]]\n\n[^1]: Own\n")
     write(root, "b.md", "# B\n\n## Same\n\nOther[^1] [up](#same)\n\n[^1]: Other note\n")
-    session = WebSession(root)
-    text = session.read("a.md", ServedAddresses()).text
-    session.close()
+    text = _read(root, "a.md").text
     ids = re.findall(r' id="([^"]+)"', text.html)
     assert len(ids) == len(set(ids)) == 10, "a title, and three times a heading and a footnote"
     assert set(re.findall(r'href="#([^"]+)"', text.html)) <= set(ids)
@@ -121,16 +122,11 @@ def test_web_embeds_have_own_anchors(tmp_path: Path) -> None:
 
 def test_web_embeds_only_embedded_memories(tmp_path: Path) -> None:
     """A link next to an embed of the same memory stays a link, and one to the title works."""
-    from memvault.web.addresses import ServedAddresses
-    from memvault.web.session import WebSession
-
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")
     write(root, "a.md", "# A\n\n[[B]]\n\n![[B]]\n\n[[B]]\n\n[[#A]]\n")
     write(root, "b.md", "# B\n\nFirst.\n")
-    session = WebSession(root)
-    html = session.read("a.md", ServedAddresses()).text.html
-    session.close()
+    html = _read(root, "a.md").text.html
     assert html.count('<blockquote class="embed">') == html.count("First.") == 1
     assert html.count('rel="noopener noreferrer">B</a></p>') == 2
     assert html.startswith('<a id="h-a"></a>')
@@ -142,25 +138,17 @@ def test_web_reads_at_most_twenty_embedded_memories(
     tmp_path: Path, number: int, shown: int
 ) -> None:
     """Memories that are too long to embed count, because each of them was read."""
-    from memvault.web.addresses import ServedAddresses
-    from memvault.web.session import WebSession
-
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")
     write(root, "a.md", "# A\n\n" + "![[Long#^id]]\n\n" * number + "![[Short]]\n")
     write(root, "long.md", "# Long\n\n" + "word " * 12_000 + "^id\n")
     write(root, "short.md", "# Short\n\nFirst.\n")
-    session = WebSession(root)
-    html = session.read("a.md", ServedAddresses()).text.html
-    session.close()
+    html = _read(root, "a.md").text.html
     assert html.count('<blockquote class="embed">') == html.count("First.") == shown
 
 
 def test_web_shows_and_links_blocks(tmp_path: Path) -> None:
     """An embed of a block shows only that block, and a link to it jumps there, as in Obsidian."""
-    from memvault.web.addresses import ServedAddresses
-    from memvault.web.session import WebSession
-
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")
     write(
@@ -176,9 +164,7 @@ def test_web_shows_and_links_blocks(tmp_path: Path) -> None:
     write(
         root, "c.md", "# C\n\n[[B^it-1]] [[B#^par|p]] [m](b.md#^tab) [[#^x]] [[#H|h]] ^x\n\n## H\n"
     )
-    session = WebSession(root)
-    read = {name: session.read(f"{name}.md", ServedAddresses()).text.html for name in "abc"}
-    session.close()
+    read = {name: _read(root, f"{name}.md").text.html for name in "abc"}
     shown = re.findall(
         r'<blockquote class="embed"><p>.*?</p>\n(.*?)\n</blockquote>\n', read["a"], re.DOTALL
     )
@@ -244,9 +230,6 @@ def test_web_finds_block_in_part_of_text(lines: list[str], newlines: int) -> Non
 
 def test_web_labels_links_as_obsidian(tmp_path: Path) -> None:
     """A link without a label shows its note, headings and block; a label replaces these."""
-    from memvault.web.addresses import ServedAddresses
-    from memvault.web.session import WebSession
-
     labels = {
         "[[b#Nest box]]": "b > Nest box",
         "[[b#Nest box#Size]]": "b > Nest box > Size",
@@ -264,9 +247,7 @@ def test_web_labels_links_as_obsidian(tmp_path: Path) -> None:
     write(root, "b.md", "# Bees\n\n## Nest box\n\nDry. ^x-1\n\n### Size\n\nBig.\n")
     text = "".join(f"- {link}\n" for link in labels)
     write(root, "a.md", f"# A\n\n{text}\n![[b#Size]]\n\n## Own\n\n[^own]: Note\n\nIt ^own\n")
-    session = WebSession(root)
-    html = session.read("a.md", ServedAddresses()).text.html
-    session.close()
+    html = _read(root, "a.md").text.html
     items = [re.sub(r"<[^>]*>", "", item) for item in re.findall(r"<li>(.*?)</li>", html)]
     assert items == [escape(label) for label in labels.values()]
     assert re.search(r'<blockquote class="embed"><p><a href="[^"]+">b &gt; Size</a></p>', html)
@@ -274,9 +255,6 @@ def test_web_labels_links_as_obsidian(tmp_path: Path) -> None:
 
 def test_web_finds_attachments_by_name(tmp_path: Path) -> None:
     """A link may contain only an attachment's name or the end of its path, as in Obsidian."""
-    from memvault.web.addresses import ServedAddresses
-    from memvault.web.session import WebSession
-
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")
     write(root, ".obsidian/app.json", '{"attachmentFolderPath": "assets"}')
@@ -284,9 +262,7 @@ def test_web_finds_attachments_by_name(tmp_path: Path) -> None:
         write(root, path, b"x")
     write(root, "a.md", "![[Bee.png]] ![[2025/bee.png|50]] ![x](bee.png) ![[e.png]] ![[wasp.png]]")
     write(root, "notes/b.md", "![[bee.png]]\n")
-    session = WebSession(root)
-    shown = [session.read(path, ServedAddresses()).text.html for path in ("a.md", "notes/b.md")]
-    session.close()
+    shown = [_read(root, path).text.html for path in ("a.md", "notes/b.md")]
     assert [re.findall(r'src="([^"]+)"', html) for html in shown] == [
         ["/f/assets/bee.png", "/f/assets/2025/bee.png", "/f/assets/bee.png"],
         ["/f/notes/own/bee.png"],
@@ -295,9 +271,6 @@ def test_web_finds_attachments_by_name(tmp_path: Path) -> None:
 
 def test_web_hides_comments(tmp_path: Path, run: Run) -> None:
     """Comments of Obsidian and HTML appear in no page and not in a static site."""
-    from memvault.web.addresses import ServedAddresses
-    from memvault.web.session import WebSession
-
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")
     text = (
@@ -307,10 +280,8 @@ def test_web_hides_comments(tmp_path: Path, run: Run) -> None:
     )
     write(root, "a.md", f"# A\n\n{text}")
     write(root, "b.md", "# B\n\nEmbedded %%secret 7%% text.\n")
-    session = WebSession(root)
-    read = session.read("a.md", ServedAddresses()).text
-    lines = [link["text"].split() for link in session.read("b.md", ServedAddresses()).backlinks]
-    session.close()
+    read = _read(root, "a.md").text
+    lines = [link["text"].split() for link in _read(root, "b.md").backlinks]
     assert lines[0] == ["-", "[[B]]", "in"]
     site = tmp_path / "site"
     succeeded(run("export", str(site), "--to", "site", cwd=root))
@@ -349,9 +320,6 @@ def test_web_formats_commands_in_messages() -> None:
 
 def test_web_images_have_the_size_in_their_label(tmp_path: Path) -> None:
     """A size at the end of an embed's label sets the image's size and is not its text."""
-    from memvault.web.addresses import ServedAddresses
-    from memvault.web.session import WebSession
-
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")
     write(root, "a.png", b"x")
@@ -360,9 +328,7 @@ def test_web_images_have_the_size_in_their_label(tmp_path: Path) -> None:
     write(
         root, "n.md", f"{text} ![pot|9](a.png)\n\n| a |\n|---|\n| ![[a.png\\|40]] |\n\n[[n|120]]\n"
     )
-    session = WebSession(root)
-    html = session.read("n.md", ServedAddresses()).text.html
-    session.close()
+    html = _read(root, "n.md").text.html
     assert re.findall(r'<img src="/f/a.png" (.*?) />', html) == [
         'alt="a.png"',
         'alt="a.png" width="120"',
@@ -386,9 +352,6 @@ def test_web_text_has_the_direction_of_its_first_letter() -> None:
 
 def test_web_hides_comments_in_parts(tmp_path: Path) -> None:
     """Comments stay hidden in embedded parts, link labels, backlinks and texts shown as written."""
-    from memvault.web.addresses import ServedAddresses
-    from memvault.web.session import WebSession
-
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")
     comment = "%%\nsecret 1\n\n# Secret 2\n\nSecret 3 ^x\n\nSecret 4 %% [[A]] end"
@@ -397,9 +360,7 @@ def test_web_hides_comments_in_parts(tmp_path: Path) -> None:
     write(root, "plain.md", f"# Plain\n\n%%secret 6%%\n\n{'*a* ' * 40_000}\n")
     embeds = "![[B#B]]\n\n![[Long#^x]]\n"
     write(root, "a.md", f"# A\n\n[shown %%secret 7%% <!-- secret 8 -->](b.md)\n\n{embeds}")
-    session = WebSession(root)
-    pages = {name: session.read(name, ServedAddresses()) for name in ("a.md", "plain.md")}
-    session.close()
+    pages = {name: _read(root, name) for name in ("a.md", "plain.md")}
     shown = [*(page.text.html for page in pages.values()), str(pages["a.md"].backlinks)]
     assert not [text for text in shown if "secret" in text.lower()]
     assert ">shown" in shown[0]
@@ -411,15 +372,10 @@ def test_web_hides_comments_in_parts(tmp_path: Path) -> None:
 
 def test_web_text_after_a_comment_is_not_code(tmp_path: Path) -> None:
     """The blanks after a hidden comment do not indent the text, in which they would mean code."""
-    from memvault.web.addresses import ServedAddresses
-    from memvault.web.session import WebSession
-
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")
     write(root, "a.md", "# A\n\n%%b%%    one\n\n- <!-- c -->     two\n\nthree %%d%% four\n")
-    session = WebSession(root)
-    html = session.read("a.md", ServedAddresses()).text.html
-    session.close()
+    html = _read(root, "a.md").text.html
     assert "<pre>" not in html
     assert "<p>one</p>" in html
     assert "two</li>" in html
@@ -435,24 +391,16 @@ def test_web_block_parts_are_separate_paragraphs() -> None:
 
 
 def test_web_contents_omit_headings_without_text(tmp_path: Path) -> None:
-    """Each link in a page's contents has a text."""
-    from memvault.web.addresses import ServedAddresses
-    from memvault.web.session import WebSession
-
+    """No link in a page's table of contents is empty."""
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")
     write(root, "a.md", "# A\n\n## \n\n## Two\n")
-    session = WebSession(root)
-    headings = session.read("a.md", ServedAddresses()).text.headings
-    session.close()
+    headings = _read(root, "a.md").text.headings
     assert [heading.text for heading in headings] == ["Two"]
 
 
 def test_web_hides_block_ids_of_headings(tmp_path: Path) -> None:
     """A block id on a heading becomes an anchor and is not shown in the heading."""
-    from memvault.web.addresses import ServedAddresses
-    from memvault.web.session import WebSession
-
     root = tmp_path / "vault"
     write(root, "memvault.toml", "version = 1\n")
     write(root, "b.md", "# Bees ^bees\n\n## Nest *box* ^Box1\n\nDry.\n\nHum ^x\n---\n\n## ^y\n")
@@ -461,9 +409,7 @@ def test_web_hides_block_ids_of_headings(tmp_path: Path) -> None:
         "a.md",
         "# A\n\n[[b#Nest box]] [[b#nest box ^box1]] [[b#^Box1]]\n\n![[b#^box1]]\n\n![[b#^bees]]\n",
     )
-    session = WebSession(root)
-    read = {name: session.read(f"{name}.md", ServedAddresses()) for name in "ab"}
-    session.close()
+    read = {name: _read(root, f"{name}.md") for name in "ab"}
     page = read["b"]
     assert page.entry["title"] == "Bees"
     assert [(entry.text, entry.anchor) for entry in page.text.headings] == [

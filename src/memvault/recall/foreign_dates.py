@@ -104,7 +104,7 @@ def parse_phrase(text: str, now: datetime) -> DateRange | datetime | None:
         moment: datetime = data.date_obj
         with suppress(OverflowError, ValueError):  # in UTC, it is not in the years 1 to 9999
             return moment.astimezone()
-    return _parse_date(text, _LANGUAGES, local.date())
+    return _days_of(data) if data is not None else None
 
 
 def find_foreign_date(text: str, today: date) -> tuple[DateRange, str] | None:
@@ -187,8 +187,11 @@ def _languages_by_word() -> dict[str, list[str]]:
 def _parse_date(phrase: str, languages: tuple[str, ...], today: date) -> DateRange | None:
     """Return the day, week, month or year that dateparser reads from a phrase."""
     data = _date_data(phrase, languages, datetime.combine(today, time(12)))
-    if data is None:
-        return None
+    return _days_of(data) if data is not None else None
+
+
+def _days_of(data: Any) -> DateRange:
+    """Return the day, week, month or year of dateparser's data."""
     period: Any = data.period
     return DateRange.containing(
         data.date_obj.date(), period if period in ("week", "month", "year") else "day"

@@ -33,7 +33,7 @@ _LABEL = lazy_pattern(r"[\[\]\\<>`*_!^~]")
 _INLINE_MARKUP = lazy_pattern(r"[\n!&*<\[\\\]_`~]")
 _CALLOUT = lazy_pattern(r"\[!([\w-]{1,40})\]([+-]?)[ \t]*")
 _CHECKBOX = lazy_pattern(r'<input class="task-list-item-checkbox"(?! aria-label)')
-"""Matches a checkbox without a label, which those in embedded HTML already have."""
+"""Matches a checkbox without a label; checkboxes in embedded HTML already have one."""
 _MAX_RENDERED = 400_000
 """Maximum number of characters to render; a longer text is shown as it is."""
 MAX_MARKUP = 50_000
